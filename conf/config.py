@@ -62,8 +62,8 @@ def as_before(group: str, values: dict[str, Any]) -> dict[str, Any]:
         {'compile_model': False, 'load_best': True}
     """
     later, former = LATER.get(group, {}), FORMER.get(group, {})
-    kept = {n: value for n, value in values.items() if n not in later or value != later[n]}
-    return {n: former[n].get(value, value) if n in former else value for n, value in kept.items()}
+    settings = {n: value for n, value in values.items() if n not in later or value != later[n]}
+    return {n: former[n].get(value, value) if n in former else value for n, value in settings.items()}
 
 
 HELP = """tiryns [train] GROUP=OPTION ... FIELD=VALUE ...    pretrains or finetunes; alone, the default run

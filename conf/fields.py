@@ -58,20 +58,20 @@ class Field:
 def fields_of(node: type, prefix: str) -> list[Field]:
     """Returns the settings of an option's dataclass; `prefix` begins their keys, such as `logger.wandb`."""
     hints, docs, rules = get_type_hints(node), field_docs(node), rules_of(node)
-    found = []
+    all_fields = []
     for f in fields(node):
         if f.name not in ("_target_", "_convert_"):  # which are no settings
             default = f.default_factory() if f.default_factory is not NO_DEFAULT else f.default
             key = f"{prefix}.{f.name}".lstrip(".")
-            found.append(Field(key, hints[f.name], default, docs.get(f.name, ""), **rules[f.name]))
-    return found
+            all_fields.append(Field(key, hints[f.name], default, docs.get(f.name, ""), **rules[f.name]))
+    return all_fields
 
 
 def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
     """Raises ValueError for a value of an option that its field does not allow; missing values are allowed."""
     for name, rules in rules_of(node).items():
-        value, allowed = values.get(name), rules.get("allowed")
-        problem = allowed.problem(value) if allowed and value not in (None, MISSING) else None
+        value, rule = values.get(name), rules.get("allowed")
+        problem = rule.problem(value) if rule and value not in (None, MISSING) else None
         if problem:
             key = f"{prefix}.{name}".lstrip(".")
             raise ValueError(f"{key}={value if value != '' else repr(value)}: {problem}")
@@ -79,8 +79,8 @@ def check_fields(node: type, prefix: str, values: Mapping[str, Any]) -> None:
 
 def root_fields() -> list[Field]:
     """Returns the settings of the whole run."""
-    skipped = {"defaults", "hydra", *OPTIONS}
-    return [field for field in fields_of(Config, "") if field.key not in skipped]
+    names = {"defaults", "hydra", *OPTIONS}
+    return [field for field in fields_of(Config, "") if field.key not in names]
 
 
 def default_options() -> dict[str, str]:
@@ -113,8 +113,8 @@ def field_docs(node: type) -> dict[str, str]:
 def _docs_of_module(name: str) -> dict[str, dict[str, str]]:
     """Returns the strings below the fields of a module's classes, by class and field; parses each module once."""
     docs: dict[str, dict[str, str]] = {}
-    parsed = ast.parse(inspect.getsource(sys.modules[name]))
-    for cls in (node for node in parsed.body if isinstance(node, ast.ClassDef)):
+    module = ast.parse(inspect.getsource(sys.modules[name]))
+    for cls in (node for node in module.body if isinstance(node, ast.ClassDef)):
         for pair in pairwise(cls.body):
             match pair:
                 case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=text)):

@@ -113,14 +113,14 @@ SIZED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediat
 
 def sizes_of(name: str, base: type) -> dict[str, type]:
     """Returns a dataclass for each published size of an option, and adds it to this module, as pickle needs it."""
-    types, made = {f.name: f.type for f in fields(base)}, dict[str, type]()
+    types, classes = {f.name: f.type for f in fields(base)}, dict[str, type]()
     for family in SIZES[name].values():
         for size, (*numbers, about) in family["sizes"].items():
             values = {**family["all"], **dict(zip(SIZED, numbers, strict=True))}
-            own = [(key, types[key], setting(value)) for key, value in values.items()]
+            specs = [(key, types[key], setting(value)) for key, value in values.items()]
             namespace = {"__doc__": about, "__module__": __name__}
-            globals()[size] = made[size] = make_dataclass(size, own, bases=(base,), namespace=namespace)
-    return made
+            globals()[size] = classes[size] = make_dataclass(size, specs, bases=(base,), namespace=namespace)
+    return classes
 
 
 ENCODERS = sizes_of("encoder", Encoder)

@@ -88,9 +88,9 @@ GRAPHS_NEED = {
 """Requirements of `cuda_graphs` in words, by the keywords of `check_cuda_graphs`."""
 
 
-def check_cuda_graphs(**found: bool) -> None:
+def check_cuda_graphs(**requirements: bool) -> None:
     """Raises ValueError for the first requirement of `cuda_graphs` (a key of `GRAPHS_NEED`) that is False."""
-    for name, there in found.items():
+    for name, there in requirements.items():
         if not there:
             raise ValueError(f"module.cuda_graphs=true needs {GRAPHS_NEED[name]}")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tiryns.conf.data.pretraining import Mixture, check_weights, mixed_sources
+from tiryns.conf.data.pretraining import Mixture, check_weights, sources_of
 from tiryns.conf.trainer import BUDGETS, Trainer
 from tiryns.conf.values import POSITIVE, Settings, check_names, check_of, rules_of
 
@@ -50,7 +50,7 @@ class Phase:
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """The settings that the phase changes, by group."""
-        return {group: found for group in CHANGED if (found := getattr(self, group))}
+        return {group: values for group in CHANGED if (values := getattr(self, group))}
 
 
 def place_of(number: int, name: str) -> str:
@@ -63,7 +63,7 @@ def place_of(number: int, name: str) -> str:
     return f"phases[{number}] ({name})"
 
 
-def phases_of(given: object) -> list[Phase]:
+def phases_of(entries: object) -> list[Phase]:
     """Returns the phases of the setting `phases`; raises ValueError for the first mistake.
 
     Example:
@@ -71,9 +71,9 @@ def phases_of(given: object) -> list[Phase]:
         >>> last.name, last.steps, last.settings
         ('decay', 10, {})
     """
-    if not isinstance(given, Sequence) or isinstance(given, str):
-        raise ValueError(f"phases={given!r}: expected a list such as [{{name: stable, steps: 90}}, ...]")
-    phases = [_phase(number, entry) for number, entry in enumerate(given)]
+    if not isinstance(entries, Sequence) or isinstance(entries, str):
+        raise ValueError(f"phases={entries!r}: expected a list such as [{{name: stable, steps: 90}}, ...]")
+    phases = [_phase(number, entry) for number, entry in enumerate(entries)]
     names = [phase.name for phase in phases]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"phases: the name {twice[0]!r} occurs twice; give each phase its own name")
@@ -93,12 +93,12 @@ def _phase(number: int, entry: object) -> Phase:
         raise ValueError(problem)
     where = place_of(number, entry["name"])
     check_names(where, entry, [field.name for field in fields(Phase)], ": a phase has")
-    for group, changed in CHANGED.items():
-        if not isinstance(given := entry.get(group, {}), Mapping):
-            raise ValueError(f"{where}.{group}={given!r}: expected settings by name")
-        if changed is not None:
-            told = " cannot change during a run; of this group there are:"
-            check_names(f"{where}.{group}", given, changed, told)
+    for group, names in CHANGED.items():
+        if not isinstance(settings := entry.get(group, {}), Mapping):
+            raise ValueError(f"{where}.{group}={settings!r}: expected settings by name")
+        if names is not None:
+            text = " cannot change during a run; of this group there are:"
+            check_names(f"{where}.{group}", settings, names, text)
     lengths = [name for name in LENGTHS if entry.get(name) is not None]
     if len(lengths) != 1:
         problem = f"{where} has {' and '.join(lengths) or 'no length'}: give one of {', '.join(LENGTHS)}"
@@ -133,45 +133,45 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
                 f"phases: shares are parts of trainer.max_steps or of trainer.max_tokens, and the run has {wrong}"
             )
         return _cut(phases, steps)
-    known = [phase.steps for phase in phases]
-    total = sum(length or 0 for length in known)
-    if limits or (steps > 0 and steps != Trainer.max_steps and (None in known or steps != total)):
+    lengths = [phase.steps for phase in phases]
+    total = sum(length or 0 for length in lengths)
+    if limits or (steps > 0 and steps != Trainer.max_steps and (None in lengths or steps != total)):
         name = limits[0] if limits else "max_steps"
-        length = "steps" if known[0] else "tokens"
-        told = "some of them in tokens" if None in known else f"{total:,} steps in all"
+        length = "steps" if lengths[0] else "tokens"
+        text = "some of them in tokens" if None in lengths else f"{total:,} steps in all"
         raise ValueError(
-            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {told}: "
+            f"trainer.{name}={trainer[name]}, and the phases have lengths of their own, {text}: "
             f"set trainer.{name}={'null' if limits else -1}; for another length change theirs, "
             f"such as phases.0.{length}={getattr(phases[0], length):g}, or give each phase a share of the run"
         )
-    return known
+    return lengths
 
 
 def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
     """Cuts `steps` by the shares of the phases; returns each phase's steps. ValueError if a phase gets no step."""
-    done, last, found = 0.0, 0, list[int | None]()
+    share, last, lengths = 0.0, 0, list[int | None]()
     for number, phase in enumerate(phases, 1):
-        done += phase.share or 0
-        end = steps if number == len(phases) else round(done * steps)
+        share += phase.share or 0
+        end = steps if number == len(phases) else round(share * steps)
         if end <= last:
             raise ValueError(
                 f"{place_of(number - 1, phase.name)} has no step: its share is {phase.share:g} of {steps:,}; give it "
                 "more, or train for longer"
             )
-        found.append(end - last)
+        lengths.append(end - last)
         last = end
-    return found
+    return lengths
 
 
-def named_sources(phases: Sequence[Phase]) -> set[str]:
+def sources_in(phases: Sequence[Phase]) -> set[str]:
     """Returns the sources of a mixture that phases name."""
     return {str(name) for phase in phases for name in phase.data.get("mixture") or {}}
 
 
 @check_of(Mixture, "mixture")
 def _check_mixture(data: Settings, config: Settings) -> None:
-    named = named_sources(phases_of(config["phases"]))
-    check_weights(mixed_sources(data), data.get("mixture_tau"), named)
+    of_phases = sources_in(phases_of(config["phases"]))
+    check_weights(sources_of(data), data.get("mixture_tau"), of_phases)
 
 
 def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
@@ -195,8 +195,8 @@ def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:
 
 def _check_weights(key: str, weights: object, sources: Mapping[str, Any]) -> None:
     if not isinstance(weights, Mapping) or not weights:
-        expected = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
-        raise ValueError(expected)
+        message = f"{key}={weights!r}: expected weights by name of source, such as {{books: 1, web: 2}}"
+        raise ValueError(message)
     check_names(key, weights, sources, ": data.mixture has the sources")
     for name, weight in weights.items():
         if problem := POSITIVE.problem(weight):

@@ -55,9 +55,9 @@ class Option(ConfigNode):
 
     def __copy__(self) -> "Option":
         """Copies the option for a config that Hydra composes, with the same node, so that the node is made only once."""
-        copied = Option(self.group, self.name.removesuffix(".yaml"), self.source)
-        copied.node = self.node
-        return copied
+        copy = Option(self.group, self.name.removesuffix(".yaml"), self.source)
+        copy.node = self.node
+        return copy
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Option":
         """Returns this option itself: Hydra deep-copies its whole store for each group of --help, which takes time."""
@@ -72,13 +72,13 @@ def _open_mappings(config: DictConfig) -> None:
         hint = hints.get(name)
         kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if any(get_origin(kind) is dict for kind in kinds):  # a mapping, or what may be one
-            given = MISSING if OmegaConf.is_missing(config, name) else config[name]
+            value = MISSING if OmegaConf.is_missing(config, name) else config[name]
             # only a mapping can be opened, and it stays open when it is unset
-            if not isinstance(given, DictConfig):
+            if not isinstance(value, DictConfig):
                 config[name] = {}
             OmegaConf.set_struct(config[name], False)
-            if not isinstance(given, DictConfig):
-                config[name] = given
+            if not isinstance(value, DictConfig):
+                config[name] = value
         elif OmegaConf.is_missing(config, name) or OmegaConf.is_interpolation(config, name):
             continue
         elif isinstance(config[name], DictConfig):
@@ -132,15 +132,15 @@ def _place_of(group: str | None) -> dict[str, Any]:
 @contextmanager
 def own_options() -> Iterator[None]:
     """Replaces the calling program's Hydra options by our options of the same names until the end of the block."""
-    ours = [(_place_of(group), name, option) for (group, name), option in _OWN.items()]
-    theirs = [(place, name, place[name]) for place, name, option in ours if place[name] is not option]
-    for place, name, option in ours:
+    entries = [(_place_of(group), name, option) for (group, name), option in _OWN.items()]
+    originals = [(place, name, place[name]) for place, name, option in entries if place[name] is not option]
+    for place, name, option in entries:
         place[name] = option
     try:
         yield
     finally:
-        for place, name, found in theirs:
-            place[name] = found
+        for place, name, original in originals:
+            place[name] = original
 
 
 def take_place_of(provider: str) -> None:
@@ -163,8 +163,8 @@ def target_of(node: object) -> str | None:
 def option_of(group: str, node: object) -> str | None:
     """Returns the name of the group's option with the same target as a config node; None for a user's own component."""
     target = target_of(node)
-    named = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
-    return None if target is None else next(named, None)
+    names = (name for name, option in OPTIONS[group].items() if target_of(option) == target)
+    return None if target is None else next(names, None)
 
 
 @cache
@@ -196,7 +196,7 @@ def component_of(target: str) -> tuple[str, type] | None:
     """Returns the first group and option with a target; None for a component of the user's own."""
     target = canonical(target)
     every = ((group, option) for group, options in OPTIONS.items() for option in options.values())
-    return next((found for found in every if target_of(found[1]) == target), None)
+    return next((pair for pair in every if target_of(pair[1]) == target), None)
 
 
 GONE = ("module.replay_every",)

@@ -120,11 +120,11 @@ def check_length(max_steps: int, max_epochs: float | None, **budgets: float | No
     limits = {name: value for name, value in budgets.items() if value is not None}
     others = limits if max_steps > 0 or max_epochs is None else {"max_epochs": max_epochs, **limits}
     if max_steps == 0 or len(others) != (max_steps < 0):
-        given = " and ".join(
+        lengths = " and ".join(
             f"trainer.{name}={value}" for name, value in {"max_steps": max_steps, **others}.items()
         )
         raise ValueError(
-            f"{given}: give one length, either max_steps above 0, or max_steps=-1 and one of max_epochs, "
+            f"{lengths}: give one length, either max_steps above 0, or max_steps=-1 and one of max_epochs, "
             f"{', '.join(BUDGETS)}; max_seconds may end the run before it; null takes one away"
         )
 

@@ -24,14 +24,14 @@ class Choice(NamedTuple):
         """Returns the error message for a value that is not allowed."""
         fits = isinstance(value, bool) if self.switch and value not in self.words else value in self.words
         fits = fits or (self.prefix is not None and str(value).startswith(self.prefix))
-        return None if fits else f"there are: {', '.join(self._shown())}{suggest(str(value), self.words)}"
+        return None if fits else f"there are: {', '.join(self._choices())}{suggest(str(value), self.words)}"
 
-    def _shown(self) -> tuple[str, ...]:
+    def _choices(self) -> tuple[str, ...]:
         words = ("true", "false", *self.words) if self.switch else self.words
         return words if self.prefix is None else (*words, f"{self.prefix}...")
 
     def __str__(self) -> str:
-        return " | ".join(self._shown())
+        return " | ".join(self._choices())
 
 
 class Bounds(NamedTuple):
@@ -135,10 +135,10 @@ def rules_of(node: type) -> dict[str, dict[str, Any]]:
     """Returns the rules of each field of a dataclass; a redeclared field keeps the rules of its base class."""
     rules: dict[str, dict[str, Any]] = {}
     for cls in filter(is_dataclass, reversed(node.__mro__)):
-        own = get_annotations(cls)
-        for found in fields(cls):
-            if found.name in own:
-                rules[found.name] = {**rules.get(found.name, {}), **found.metadata}
+        annotations = get_annotations(cls)
+        for member in fields(cls):
+            if member.name in annotations:
+                rules[member.name] = {**rules.get(member.name, {}), **member.metadata}
     return rules
 
 
@@ -188,19 +188,19 @@ def checks_of(option: type, settings: Settings) -> Iterator[Check]:
                 yield check
 
 
-def suggest(wrong: str, known: Iterable[str]) -> str:
+def suggest(wrong: str, names: Iterable[str]) -> str:
     """Returns `. Did you mean 'x'?` for the closest known name; an empty string if no name is similar."""
-    return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, known))
+    return "".join(f". Did you mean {match!r}?" for match in close_matches(wrong, names))
 
 
-def check_choice(name: str, value: str, known: Iterable[str]) -> None:
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """Raises ValueError for an unknown `value`; the message lists the known values and suggests the closest."""
-    if value not in known:
-        raise ValueError(f"{name}={value!r}; there are: {', '.join(known)}" + suggest(value, known))
+    if value not in choices:
+        raise ValueError(f"{name}={value!r}; there are: {', '.join(choices)}" + suggest(value, choices))
 
 
-def check_names(place: str, names: Iterable[object], known: Collection[str], told: str) -> None:
-    """Raises ValueError for the first unknown name; the message has `place`, name, `told`, known names and the closest.
+def check_names(place: str, names: Iterable[object], known: Collection[str], text: str) -> None:
+    """Raises ValueError for the first unknown name; the message has `place`, name, `text`, known names and the closest.
 
     Example:
         >>> check_names("phases[0]", {"nmae": "x"}, ["name", "steps"], ": a phase has")
@@ -209,21 +209,21 @@ def check_names(place: str, names: Iterable[object], known: Collection[str], tol
     """
     for name in names:
         if name not in known:
-            raise ValueError(f"{place}.{name}{told} {', '.join(map(str, known))}{suggest(str(name), known)}")
+            raise ValueError(f"{place}.{name}{text} {', '.join(map(str, known))}{suggest(str(name), known)}")
 
 
-def count_of(number: int, what: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Returns a number with its noun, in the plural unless it is 1.
 
     Example:
         >>> count_of(1, "text"), count_of(1200, "text")
         ('1 text', '1,200 texts')
     """
-    return f"{number:,} {what}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def close_matches(wrong: str, known: Iterable[str]) -> list[str]:
+def close_matches(wrong: str, names: Iterable[str]) -> list[str]:
     """Returns the closest known name, if one is similar; a name with the same letters in another order comes first."""
-    known = list(known)
-    turned = [name for name in known if sorted(name) == sorted(wrong)]
-    return turned[:1] or difflib.get_close_matches(wrong, known, n=1, cutoff=0.55)
+    names = list(names)
+    anagrams = [name for name in names if sorted(name) == sorted(wrong)]
+    return anagrams[:1] or difflib.get_close_matches(wrong, names, n=1, cutoff=0.55)

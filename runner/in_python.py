@@ -21,7 +21,7 @@ from tiryns.conf.registry import own_options
 from tiryns.former import unread_variables
 from tiryns.runner import train
 from tiryns.runner.cli.compose import compose as composed
-from tiryns.runner.cli.compose import composing_words, initialized, overrides_of
+from tiryns.runner.cli.compose import composing_words, initialize, overrides_of
 from tiryns.runner.cli.runs import all_runs
 from tiryns.runner.config.checks import check_config, check_run_dir
 from tiryns.runner.config.permissions import check_permissions, on_command_line
@@ -29,7 +29,7 @@ from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.loop import assembly
 from tiryns.runner.opened_run import OpenedRun, open_run
 from tiryns.runner.patches.hydra.start import hydra_parser, run_composed
-from tiryns.runner.run.errors import error_of, explained
+from tiryns.runner.run.errors import error_of, explain_errors
 from tiryns.runner.run.signals import Stopped
 
 Folder = str | Path
@@ -46,8 +46,8 @@ def compose(*overrides: str, config_dir: Folder | None = None) -> DictConfig:
         >>> config.optimizer.lr, config.objective.num_steps
         (0.0001, 1000)
     """
-    with explained(), _composing(config_dir, overrides) as (replayed, _), on_command_line(overrides):
-        config = composed(replayed)
+    with explain_errors(), _composing(config_dir, overrides) as (words, _), on_command_line(overrides):
+        config = composed(words)
         check_permissions(config)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.pop("hydra")
@@ -74,29 +74,29 @@ def run(*config: str | DictConfig, config_dir: Folder | None = None) -> OpenedRu
         >>> done.results["val/validation/loss"]  # doctest: +SKIP
         5.91
     """
-    whole = any(isinstance(given, DictConfig) for given in config)
-    resumed = [] if whole else [str(word) for word in config]
-    with explained(), _composing(config_dir, resumed) as (replayed, folder):
-        words = [w for given in config for w in ([given] if isinstance(given, str) else overrides_of(given))]
+    whole = any(isinstance(part, DictConfig) for part in config)
+    resume_words = [] if whole else [str(word) for word in config]
+    with explain_errors(), _composing(config_dir, resume_words) as (all_overrides, folder):
+        words = [w for part in config for w in ([part] if isinstance(part, str) else overrides_of(part))]
         flags = [f"--config-dir={folder}"] if folder is not None else []
         _check_words(words)
         sys.argv = ["tiryns", *flags, *words]
         with on_command_line(words):
-            job = composed(words if whole else replayed)
+            job = composed(words if whole else all_overrides)
             if job.mode not in ("train", "probe"):
                 raise ValueError(f"mode={job.mode} trains nothing: use it on the command line")
             check_config(job)
             check_run_dir(job)
             try:
-                done = run_composed(train.work, job)
+                result = run_composed(train.work, job)
             except Stopped as stopped:
                 if stopped.number == signal.SIGINT:
                     raise KeyboardInterrupt(str(stopped)) from None
                 raise
             except SystemExit:  # a second Ctrl-C
                 raise KeyboardInterrupt("interrupted") from None
-            if done.status == JobStatus.FAILED:
-                raise error_of(done)
+            if result.status == JobStatus.FAILED:
+                raise error_of(result)
             return open_run(job.hydra.runtime.output_dir)
 
 
@@ -111,11 +111,11 @@ def assemble(config: DictConfig) -> assembly.Parts:
         >>> parts.data.train_batches(rank=0, num_ranks=1)[0]["weight"]  # doctest: +SKIP
         1023.0
     """
-    with explained():
+    with explain_errors():
         check_config(config)
-        filled = config.copy()  # `assembly` sets the monitor of the checkpoints
-        OmegaConf.set_readonly(filled, False)
-        return assembly.assemble(filled)
+        copy = config.copy()  # `assembly` sets the monitor of the checkpoints
+        OmegaConf.set_readonly(copy, False)
+        return assembly.assemble(copy)
 
 
 def runs(folder: Folder = "outputs") -> list[OpenedRun]:
@@ -125,29 +125,29 @@ def runs(folder: Folder = "outputs") -> list[OpenedRun]:
         >>> [run.name for run in runs() if run.state == "done"]  # doctest: +SKIP
         ['2026-11-03/12-30-11-ab12']
     """
-    with explained():
-        return [OpenedRun(found.path) for found in reversed(all_runs(Path(folder)))]
+    with explain_errors():
+        return [OpenedRun(entry.path) for entry in reversed(all_runs(Path(folder)))]
 
 
 def _check_words(words: Sequence[str]) -> None:
     for flag in (word for word in words if word.startswith("-")):
-        expected = "as the command alone runs sweeps; give overrides such as seed=1"
-        raise ValueError(f"{flag!r} has no meaning here, {expected}")
+        advice = "as the command alone runs sweeps; give overrides such as seed=1"
+        raise ValueError(f"{flag!r} has no meaning here, {advice}")
 
 
-def _replayed(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
+def _overrides_of(words: Sequence[str], config_dir: Folder | None) -> tuple[list[str], Folder | None]:
     """Returns the overrides of the run that `resume` names, followed by `words`; and the run's folder of configs."""
     _check_words(words)
     if not words:
         return [], config_dir
-    typed = [f"--config-dir={config_dir}"] if config_dir is not None else []
-    replayed = saved_overrides([*typed, *words], composing_words)
-    if replayed[:1] == ["-m"]:
+    flags = [f"--config-dir={config_dir}"] if config_dir is not None else []
+    all_words = saved_overrides([*flags, *words], composing_words)
+    if all_words[:1] == ["-m"]:
         raise ValueError("resume names a sweep: resume it on the command line, by tiryns train resume=...")
-    known, overrides = hydra_parser().parse_known_args(replayed)
-    if known.config_name or known.config_path:
+    arguments, overrides = hydra_parser().parse_known_args(all_words)
+    if arguments.config_name or arguments.config_path:
         raise ValueError("resume names a run with its own main config: resume it by tiryns train resume=...")
-    return [*known.overrides, *overrides], known.config_dir
+    return [*arguments.overrides, *overrides], arguments.config_dir
 
 
 @contextmanager
@@ -163,9 +163,9 @@ def _composing(
     command = sys.argv
     try:
         with own_options():
-            replayed, folder = _replayed(words, config_dir)
-            with initialized([Path(folder)] if folder is not None else []):
-                yield replayed, folder
+            all_overrides, folder = _overrides_of(words, config_dir)
+            with initialize([Path(folder)] if folder is not None else []):
+                yield all_overrides, folder
     finally:
         GlobalHydra.instance().hydra, HydraConfig.instance().cfg = app, job
         version.VersionBase.instance().version_base = base

@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.run.errors import explained
+from tiryns.runner.run.errors import explain_errors
 from tiryns.runner.run.folder import Run, load_run
 from tiryns.runner.run.model_folder import model_folder
 
@@ -36,7 +36,7 @@ class OpenedRun(Run):
         from tiryns.runner.models.architectures.registered import class_named
         from tiryns.runner.models.weights import load_trained
 
-        with explained():
+        with explain_errors():
             config, _ = open_model(str(self.path))
             kind = class_named((config.architectures or ["AutoModel"])[0])
             model: PreTrainedModel = load_trained(kind, model_folder(str(self.path)), both_ways=False)
@@ -46,7 +46,7 @@ class OpenedRun(Run):
         """Returns the tokenizer that was exported with the model; raises ValueError where there is none."""
         from tiryns.runner.inference.language.infill import open_model
 
-        with explained():
+        with explain_errors():
             return open_model(str(self.path))[1]
 
     def predict(
@@ -84,13 +84,13 @@ class OpenedRun(Run):
         """
         from tiryns.runner.inference.kinds import PredictOptions
 
-        given = [rows] if isinstance(rows, str | Mapping) else list(rows)
+        row_list = [rows] if isinstance(rows, str | Mapping) else list(rows)
         options = PredictOptions(
             images=images, max_new_tokens=max_new_tokens, tokens=tokens, steps=steps, temperature=temperature,
             order=order, seed=seed,
         )  # fmt: skip
-        with explained():
-            return self._predictor.predict(given, options)
+        with explain_errors():
+            return self._predictor.predict(row_list, options)
 
     @cached_property
     def _predictor(self) -> "Predictor":
@@ -111,7 +111,7 @@ def open_run(path: str | Path) -> OpenedRun:
         >>> run.predict(["what a fine [MASK]"])[0]["predicted"]  # doctest: +SKIP
         'what a fine day'
     """
-    with explained():
+    with explain_errors():
         run = OpenedRun(load_run(Path(path)).path)
         file = run.path / "status.json"
         if file.is_file() and not run.status:

@@ -77,7 +77,7 @@ class RunData:
         """Whether an evaluated set has figures; a few short texts may have no masked token, and so none."""
         return True
 
-    def decided(self) -> Mapping[str, Any]:
+    def decisions(self) -> Mapping[str, Any]:
         """Returns the decisions made while reading the data, which a resumed run restores."""
         return NOTHING
 
@@ -173,8 +173,8 @@ class RunModule:
 
     def describe(self) -> Mapping[str, str]:
         """Facts for the summary at the start."""
-        trained = sum(p.numel() for p in self.parameters() if p.requires_grad)  # type: ignore[attr-defined]
-        return {**class_of(self), "parameters": f"{trained:,} trainable"}
+        num_trainable = sum(p.numel() for p in self.parameters() if p.requires_grad)  # type: ignore[attr-defined]
+        return {**class_of(self), "parameters": f"{num_trainable:,} trainable"}
 
 
 class RunCallback:
@@ -233,12 +233,12 @@ def with_defaults(target: object, group: str | None) -> Any:
         >>> found.layout, found.streamed, isinstance(found, Mine)
         ('padded', False, True)
     """
-    asked = BY_GROUP.get(group or "")
-    if asked is None or not isinstance(target, type) or issubclass(target, asked):
+    protocol = BY_GROUP.get(group or "")
+    if protocol is None or not isinstance(target, type) or issubclass(target, protocol):
         return target
-    own = {name: getattr(target, name) for name in ("__module__", "__qualname__", "__doc__")}
+    namespace = {name: getattr(target, name) for name in ("__module__", "__qualname__", "__doc__")}
     metaclass: Any = type(target)
-    return metaclass(target.__name__, (target, asked), own)
+    return metaclass(target.__name__, (target, protocol), namespace)
 
 
 def asked_callbacks(callbacks: Iterable[Any]) -> list[Any]:

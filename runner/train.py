@@ -56,10 +56,10 @@ def main(words: Sequence[str]) -> None:
     os.environ.setdefault("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises errors and does not print them
     refuse_sweep_of_ranks(words := with_replicates(words))
-    typed = flags_first(words)
-    sys.argv[1:] = as_sweep(saved_overrides(typed, composing_words))  # Hydra reads them there
+    command_words = flags_first(words)
+    sys.argv[1:] = as_sweep(saved_overrides(command_words, composing_words))  # Hydra reads them there
     prepare()
-    with forwarding(), on_command_line([*typed, *as_sweep(typed)]), checked_files():
+    with forwarding(), on_command_line([*command_words, *as_sweep(command_words)]), checked_files():
         hydra.main(config_path="pkg://tiryns.conf", config_name="config", **VERSION_BASE)(run)()
 
 
@@ -92,9 +92,9 @@ def work(config: DictConfig) -> dict[str, float]:
                 return {}
             return run_job(config, folder, here, probe if config.mode == "probe" else train)
         except Stopped as stopped:
-            requeued = requeue(stopped, here)
+            job_id = requeue(stopped, here)
             if first:
-                report_stop(folder, str(stopped), requeued)
+                report_stop(folder, str(stopped), job_id)
             raise
         except SystemExit:  # Lightning raises it for a second Ctrl-C
             if first:
@@ -170,37 +170,37 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
     config = with_data(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
-    before = resolved.recorded(folder, checkpoint, config)
-    chosen = resolved.choose_hardware(config, before)
-    (counted := lengths.run_lengths(chosen)).restore(before)
-    leave_out_rewinds(chosen, folder.path)
-    parts = assemble(chosen, before, checkpoint and checkpoint.path)
+    before = resolved.record_of(folder, checkpoint, config)
+    run_config = resolved.choose_hardware(config, before)
+    (run_lengths := lengths.run_lengths(run_config)).restore(before)
+    leave_out_rewinds(run_config, folder.path)
+    parts = assemble(run_config, before, checkpoint and checkpoint.path)
     data, module, max_steps = parts.data, parts.module, parts.max_steps
-    values = resolved.note(folder, resolved.resolve(config, chosen, before, data, module))
-    phased = {"phases": PhaseChanges(phases, parts.rotary)} if (phases := counted.phases()) else {}
-    watching = watchers({**phased, **build_all(chosen.callback)}, data, module)
-    *saving, saver = savers(build(chosen.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
+    values = resolved.note(folder, resolved.resolve(config, run_config, before, data, module))
+    phase_changes = {"phases": PhaseChanges(phases, parts.rotary)} if (phases := run_lengths.phases()) else {}
+    watching = watchers({**phase_changes, **build_all(run_config.callback)}, data, module)
+    *saving, saver = savers(build(run_config.checkpoint, folder=folder.checkpoint_dir), folder.checkpoint_dir)
     pruning = pruning_of(folder, saver) if (folder.path / TRIAL).exists() else []
     beating = [Heartbeat(Path(file))] if (file := os.environ.get(HEARTBEAT)) else []
     trainer = make_trainer(
-        config.trainer, chosen.trainer,
+        config.trainer, run_config.trainer,
         callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
-        loggers=build_all(chosen.logger, folder=str(folder.path)), folder=folder,
+        loggers=build_all(run_config.logger, folder=str(folder.path)), folder=folder,
         resumed_step=(resumed_step := checkpoint.step if checkpoint else 0), max_steps=max_steps,
-        epochs=one_epoch(data, max_steps, chosen.trainer.max_epochs, resumed_step),
+        epochs=one_epoch(data, max_steps, run_config.trainer.max_epochs, resumed_step),
     )  # fmt: skip
     if trainer.is_global_zero:
         check_export(module, preprocessor_of(data), folder, known_task(data))
-        monitored = {name: chosen.checkpoint.get(name) for name in ("monitor", "mode")}
-        saved = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
-        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitored, **saved)
-        decided, budget = resolved.described(config, before, values), values.get("budget")
-        show("tiryns", describe_run(trainer, parts, folder, checkpoint, decided, budget), folder.path)
+        monitor = {name: run_config.checkpoint.get(name) for name in ("monitor", "mode")}
+        step_entry = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
+        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitor, **step_entry)
+        summary, budget = resolved.summary_of(config, before, values), values.get("budget")
+        show("tiryns", describe_run(trainer, parts, folder, checkpoint, summary, budget), folder.path)
         for line in resolved.changes(before if checkpoint else {}, values):
             log.warning("%s", line)
     try:
         trainer.fit(module, data, ckpt_path=checkpoint and str(checkpoint.path), weights_only=True)
-        if not (pruned := any(callback.pruned for callback in pruning)):
+        if not (is_pruned := any(callback.pruned for callback in pruning)):
             conclude(trainer, module, data, folder)
     except Diverged as error:
         raise taken_back(error, watching, data, trainer, folder, HEARTBEAT in os.environ) from error
@@ -208,11 +208,11 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         if beating or not str(error).startswith(KILLED_LOADER):  # the agent starts this rank again
             raise
         step = folder.status.get("step")
-        reached = f"saved at step {step}" if step else "no checkpoint was written yet"
-        raise TrainingFailure(f"{error}; {reached}; go on with {resume_word(folder.path)}") from error
+        progress = f"saved at step {step}" if step else "no checkpoint was written yet"
+        raise TrainingFailure(f"{error}; {progress}; go on with {resume_word(folder.path)}") from error
     finally:
         finish_loggers(trainer.loggers)
-    return finish(data, module, trainer, folder, saver, pruned)
+    return finish(data, module, trainer, folder, saver, is_pruned)
 
 
 def conclude(trainer: Any, module: Any, data: Any, folder: Run) -> None:
@@ -236,8 +236,8 @@ def watchers(callbacks: dict[str, Any], data: Any, module: Any) -> list[Any]:
         return list(callbacks.values())
     readers = [callback for callback in asked_callbacks(callbacks.values()) if callback.needs_batches]
     for callback in (reader for reader in readers if reader.instead):
-        what = f"{type(callback).__name__} needs global batches, and {type(module).__name__}"
-        raise ValueError(f"{what} is trained by Lightning's own loop: {callback.instead}")
+        problem = f"{type(callback).__name__} needs global batches, and {type(module).__name__}"
+        raise ValueError(f"{problem} is trained by Lightning's own loop: {callback.instead}")
     log.warning("%s", limits_of_plain(data, module))
     return [LightningLoop(), *(callback for callback in callbacks.values() if callback not in readers)]
 

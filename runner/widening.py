@@ -14,6 +14,6 @@ def at_least_fp32(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def widened(values: Tensor) -> Tensor:
+def widen(values: Tensor) -> Tensor:
     """Returns values in at least fp32."""
     return values.to(at_least_fp32(values.dtype))

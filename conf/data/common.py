@@ -40,7 +40,7 @@ def demonstration(target: str) -> Callable[[Option], Option]:
         {'_target_': 'runner.data.demo.stdlib_pairs.StdlibRetrieval', 'part': 'test'}
     """
 
-    def made(option: Option) -> Option:
+    def decorate(option: Option) -> Option:
         for part in ("train", "validation", "test"):
             node = {"_target_": f"runner.data.demo.{target}", "part": part}
             setattr(option, part, setting(node))
@@ -48,7 +48,7 @@ def demonstration(target: str) -> Callable[[Option], Option]:
         dataclass(option)
         return option
 
-    return made
+    return decorate
 
 
 @dataclass

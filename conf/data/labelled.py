@@ -200,10 +200,10 @@ def data_of(task: str | None) -> str:
 @check_of(FinetuningData, "validation", "test")
 def check_demonstration(data: Settings, config: Settings) -> None:
     """Raises ValueError for demonstration sets together with training data of the user."""
-    shown = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
-    if shown and not is_demonstration(data.get("train")) and config["mode"] != "probe":
+    names = [name for name in ("validation", "test") if is_demonstration(data.get(name))]
+    if names and not is_demonstration(data.get("train")) and config["mode"] != "probe":
         raise ValueError(
-            f"data.train={data['train']} is yours, but data.{shown[0]} is the recipe's demonstration: "
+            f"data.train={data['train']} is yours, but data.{names[0]} is the recipe's demonstration: "
             f"add data={data_of(data.get('task'))}, which has only the sets that you name"
         )
 

@@ -147,7 +147,7 @@ class Mixture(PretrainingData):
     """Maximum passes over any source in the whole run; a run with more passes is refused before its first step."""
 
 
-def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
+def sources_of(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
     """Returns the sources of a `Mixture` by name, from its settings; raises ValueError for the first mistake."""
     mixture = settings["mixture"]
     if not isinstance(mixture, Mapping) or not mixture:
@@ -160,14 +160,14 @@ def mixed_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
     return {str(name): _source(f"data.mixture.{name}", name, entry) for name, entry in mixture.items()}
 
 
-def check_weights(sources: Mapping[str, MixedSource], tau: float | None, named: Container[str] = ()) -> None:
-    """Raises ValueError: with `tau`, for a source with a weight; else for one without, unless phases have `named` it."""
-    weighted = [name for name, one in sources.items() if one.weight is not None]
-    if tau is not None and weighted:
+def check_weights(sources: Mapping[str, MixedSource], tau: float | None, names: Container[str] = ()) -> None:
+    """Raises ValueError: with `tau`, for a source with a weight; else for one without, unless it is among `names`."""
+    with_weight = [name for name, one in sources.items() if one.weight is not None]
+    if tau is not None and with_weight:
         raise ValueError(
-            f"data.mixture.{weighted[0]}.weight and data.mixture_tau are both set: shares come from only one"
+            f"data.mixture.{with_weight[0]}.weight and data.mixture_tau are both set: shares come from only one"
         )
-    lacking = [name for name in sources if name not in weighted and (not weighted or name not in named)]
+    lacking = [name for name in sources if name not in with_weight and (not with_weight or name not in names)]
     if tau is None and lacking:
         raise ValueError(
             f"data.mixture.{lacking[0]} has no weight: give every source one, or set data.mixture_tau, which "
@@ -179,8 +179,8 @@ def _source(key: str, name: object, entry: object) -> MixedSource:
     """Returns the source of an entry of a mixture; raises ValueError for the first mistake."""
     if not re.fullmatch(r"\w[\w-]*", str(name)) or name in ("train", MIXTURE):
         raise ValueError(f"{key}: names are of letters, digits, - and _, but not 'train' or {MIXTURE!r}")
-    shared = rules_of(PretrainingData)
-    rules = {name: {**shared.get(name, {}), **own} for name, own in rules_of(MixedSource).items()}
+    base_rules = rules_of(PretrainingData)
+    rules = {name: {**base_rules.get(name, {}), **extra} for name, extra in rules_of(MixedSource).items()}
     if not isinstance(entry, Mapping) or not entry.get("source"):
         raise ValueError(
             f"{key}={entry!r}: expected settings with a source, such as {{source: books.txt, weight: 0.7}}"

@@ -11,26 +11,26 @@ THRESHOLDS = ("global", "per_label")
 """Thresholds that are chosen on validation: one for all labels, or one for each."""
 
 
-def check_class_weights(given: object) -> None:
+def check_class_weights(weights: object) -> None:
     """Raises ValueError unless `class_weights` are none, `balanced`, or numbers by label or in a list."""
-    values = list(given.values()) if isinstance(given, dict) else given
-    if given is None or given == BALANCED:
+    values = list(weights.values()) if isinstance(weights, dict) else weights
+    if weights is None or weights == BALANCED:
         return
     if not isinstance(values, list) or not values or any(map(AT_LEAST_0.problem, values)) or not any(values):
         raise ValueError(
-            f"objective.class_weights={given!r}: expected {BALANCED}, a number for each label such as "
+            f"objective.class_weights={weights!r}: expected {BALANCED}, a number for each label such as "
             "{spam: 4, other: 1}, or a list of them; they are 0 or more, and not all 0"
         )
 
 
-def check_thresholds(given: object) -> None:
+def check_thresholds(limits: object) -> None:
     """Raises ValueError unless `thresholds` is None, one of `THRESHOLDS`, or has only numbers between 0 and 1."""
-    given_by_label = list(given.values()) if isinstance(given, dict) else given
-    values = given_by_label if isinstance(given_by_label, list) else [given]
+    numbers = list(limits.values()) if isinstance(limits, dict) else limits
+    values = numbers if isinstance(numbers, list) else [limits]
     rule = Bounds(0, 1, open_low=True, open_high=True)
-    if given is not None and given not in THRESHOLDS and (not values or any(map(rule.problem, values))):
+    if limits is not None and limits not in THRESHOLDS and (not values or any(map(rule.problem, values))):
         raise ValueError(
-            f"objective.thresholds={given!r}: expected {' or '.join(THRESHOLDS)} (chosen on validation), or "
+            f"objective.thresholds={limits!r}: expected {' or '.join(THRESHOLDS)} (chosen on validation), or "
             "numbers between 0 and 1: a single one, one for each label such as {spam: 0.3}, or a list of them"
         )
 

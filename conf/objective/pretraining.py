@@ -74,9 +74,9 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
 @check_of(MaskedLanguageModeling, "mask_share", "random_share")
 def _check_both_shares(objective: Settings, config: Settings) -> None:
     """Raises ValueError as `check_shares` does, if both shares of the targets are numbers."""
-    masked, random = objective.get("mask_share"), objective.get("random_share")
-    if isinstance(masked, int | float) and isinstance(random, int | float):
-        check_shares(masked, random)
+    mask, random = objective.get("mask_share"), objective.get("random_share")
+    if isinstance(mask, int | float) and isinstance(random, int | float):
+        check_shares(mask, random)
 
 
 @dataclass

@@ -138,12 +138,12 @@ class Divergence(Callback, RunCallback):
             self.level = self.new_level(first=step)
         if loss.device.type != "cpu" and step % pl_module.log_every:
             return
-        if found := self.level.add(step, float(loss)):
+        if alarm := self.level.add(step, float(loss)):
             since = self.level.since
             advice = "" if self.rewinds else "; callback.divergence.action=rewind leaves such batches out"
             raise Diverged(
-                f"the loss diverges: at step {step} its median over {self.window} steps is {found.median:.4g}, and its "
-                f"level was {found.level:.4g} ({first_samples(batch)}, ...); "
+                f"the loss diverges: at step {step} its median over {self.window} steps is {alarm.median:.4g}, and its "
+                f"level was {alarm.level:.4g} ({first_samples(batch)}, ...); "
                 f"{last_good(trainer.default_root_dir, before=since)}. "
                 f"Try a lower optimizer.lr, or more warm-up{advice}",
                 step=step,

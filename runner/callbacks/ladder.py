@@ -40,10 +40,10 @@ class Coordinates(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Logs the distance of each part's activations from their first values."""
-        moved = self._activations(pl_module)
+        activations = self._activations(pl_module)
         distances = {
             COORDINATES + name: float((now - self._first[name].to(now.device)).square().mean().sqrt())
-            for name, now in moved.items()
+            for name, now in activations.items()
         }
         for logger in trainer.loggers:
             logger.log_metrics(distances, trainer.global_step)
@@ -77,9 +77,9 @@ class Prediction(Callback, RunCallback):
 
     def after_training(self, trainer: Trainer, module: Any) -> None:
         """Logs the predicted and the measured value; main process only."""
-        measured = module.results().get(self.figure)
-        if trainer.is_global_zero and measured is not None:
+        result = module.results().get(self.figure)
+        if trainer.is_global_zero and result is not None:
             log.info(
                 "%s was predicted to be %.4g (%.4g to %.4g) and is %.4g",
-                self.figure, self.value, self.low, self.high, measured,
+                self.figure, self.value, self.low, self.high, result,
             )  # fmt: skip

@@ -13,19 +13,19 @@ from tiryns.runner import log
 from tiryns.runner.callbacks.throughput import cpu_seconds
 from tiryns.runner.checkpoints.digests import state_digest
 from tiryns.runner.config.run_config import GROUPS, begun_in, from_begin
-from tiryns.runner.data.replicas import Replica, gathered
+from tiryns.runner.data.replicas import Replica, gather_objects
 from tiryns.runner.data.text.tokenizer import tokenizer_fingerprint
 from tiryns.runner.loop.assembly import preprocessor_of
 from tiryns.runner.manifest.digests import value_digest
 from tiryns.runner.manifest.inputs import NAMING, checkpoint_of, data_files, read_manifest, weights_of
 from tiryns.runner.manifest.record import begin_manifest, update_session
-from tiryns.runner.manifest.steps import FILE_NAME, Step, chained
+from tiryns.runner.manifest.steps import FILE_NAME, Step, chain_digest
 from tiryns.runner.protocols import RunCallback, RunData, State
 from tiryns.runner.run.audit import FILE_NAME as ORDER
 from tiryns.runner.run.audit import open_at
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.run.yaml_files import parsed, settings_in
+from tiryns.runner.run.yaml_files import parse_yaml, settings_in
 
 
 class Manifest(Callback):
@@ -49,8 +49,8 @@ class Manifest(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Writes the manifest of a run that begins or resumes; cuts the digests at its step."""
         step = self._last_step = trainer.global_step
-        trained = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
-        new = {"counted_from_step": step, "parameters": trained, "tokens": 0, "flops": 0.0}
+        num_trainable = sum(p.numel() for p in pl_module.parameters() if p.requires_grad)
+        new = {"counted_from_step": step, "parameters": num_trainable, "tokens": 0, "flops": 0.0}
         self.totals = self.totals or new
         if trainer.is_global_zero:
             folder = Run(Path(trainer.default_root_dir))
@@ -63,30 +63,30 @@ class Manifest(Callback):
                 "float32_matmul_precision": torch.get_float32_matmul_precision(),
                 "deterministic": torch.are_deterministic_algorithms_enabled(),
             }
-            resolved = {**(folder.status.get("resolved") or {}), **kernels}
-            config = parsed((folder.path / "config.yaml").read_text(encoding="utf-8"))
+            settings = {**(folder.status.get("resolved") or {}), **kernels}
+            config = parse_yaml((folder.path / "config.yaml").read_text(encoding="utf-8"))
             groups = [config.get(name) or {} for name in GROUPS]
-            named = [part.get(name) for part in groups for name in NAMING]
+            names = [part.get(name) for part in groups for name in NAMING]
             # Short runs notice what an object of all settings takes, which only a lookup or another folder needs.
-            whole = "${" in str(named) or begun_in(folder.path)
+            whole = "${" in str(names) or begun_in(folder.path)
             here = from_begin(DictConfig(config), folder.path) if whole else config
             point = Path(trainer.ckpt_path) if trainer.ckpt_path else None
             branch = point if point and not folder.is_same(point) else None
             # what the run began with in its first session, a later one leaves out
             inputs = inputs_of(trainer.datamodule, here, not read_manifest(folder.path), branch)  # type: ignore[attr-defined]
-            begin_manifest(folder, config, inputs, resolved, step)
+            begin_manifest(folder, config, inputs, settings, step)
             self._file = open_at(folder.path / FILE_NAME, step)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
     ) -> None:
         """Counts tokens and operations; takes a digest if one is due; collective."""
-        found = outputs if isinstance(outputs, dict) else {}
-        self.totals["tokens"] += int(found.get("tokens", 0))
-        self.totals["flops"] += float(found.get("flops", 0.0))
-        if "order" in found:
-            self._order = chained(self._order, found["order"])
-        step, self._loss = trainer.global_step, found.get("loss")
+        figures = outputs if isinstance(outputs, dict) else {}
+        self.totals["tokens"] += int(figures.get("tokens", 0))
+        self.totals["flops"] += float(figures.get("flops", 0.0))
+        if "order" in figures:
+            self._order = chain_digest(self._order, figures["order"])
+        step, self._loss = trainer.global_step, figures.get("loss")
         if step % self.every == 0 or step == trainer.max_steps:
             self._take_digest(trainer, pl_module)
 
@@ -101,8 +101,8 @@ class Manifest(Callback):
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Notes how far the session has come, with the CPU time of all ranks; collective."""
-        used = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
-        self._update(trainer, float(trainer.strategy.reduce(used, reduce_op="sum")))
+        seconds = torch.tensor(cpu_seconds() - self._cpu_at_start, device=trainer.strategy.root_device)
+        self._update(trainer, float(trainer.strategy.reduce(seconds, reduce_op="sum")))
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Takes the digest of the last step, also of a run that ends before its length; ends the session; collective."""
@@ -145,8 +145,8 @@ def inputs_of(data: RunData, config: Any, weights: bool, checkpoint: Path | None
     tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
     if hasattr(tokenizer, "backend_tokenizer"):
         inputs["tokenizer"] = tokenizer_fingerprint(tokenizer)
-    if weights and (named := model and (model.get("name_or_path") or model.get("tiled_from"))):
-        inputs["weights"] = weights_of(model_folder(str(named)))
+    if weights and (source := model and (model.get("name_or_path") or model.get("tiled_from"))):
+        inputs["weights"] = weights_of(model_folder(str(source)))
     if teacher := objective and objective.get("teacher"):
         inputs["teacher"] = weights_of(model_folder(str(teacher)))
     if checkpoint is not None:
@@ -161,12 +161,12 @@ def digests_of_ranks(trainer: Trainer, module: LightningModule) -> list[str]:
     """
     states = [dict(module.named_parameters()), *(each.state_dict()["state"] for each in trainer.optimizers)]
     mine = [state_digest(state) for state in states]
-    ranks: list[list[str]] = gathered(mine, Replica(trainer.global_rank, trainer.world_size, None))
+    ranks: list[list[str]] = gather_objects(mine, Replica(trainer.global_rank, trainer.world_size, None))
     if isinstance(trainer.strategy, ModelParallelStrategy):
         return [f"{value_digest(shards)[-16:]}@{len(shards)}" for shards in zip(*ranks, strict=True)]
-    if others := [rank for rank, theirs in enumerate(ranks) if theirs != ranks[0]]:
-        what = "weights or optimizer state other than those of rank 0"
-        log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), what)
+    if others := [rank for rank, digests in enumerate(ranks) if digests != ranks[0]]:
+        problem = "weights or optimizer state other than those of rank 0"
+        log.warning("after step %s rank %s has %s", trainer.global_step, ", ".join(map(str, others)), problem)
     return ranks[0]
 
 

@@ -43,17 +43,17 @@ class PhaseChanges(Callback, RunCallback):
     def names_of_ends(self) -> dict[int, str]:
         """The last step of each phase, counted from 1, with the name of its checkpoint."""
         names = (re.sub(r"[^\w.]", "-", name) for name in self.timeline.names)
-        named = enumerate(zip(self.timeline.ends, names, strict=True), 1)
-        return {end: f"phase-{number}-{name}" for number, (end, name) in named}
+        entries = enumerate(zip(self.timeline.ends, names, strict=True), 1)
+        return {end: f"phase-{number}-{name}" for number, (end, name) in entries}
 
     @cached_property
     def other_losses(self) -> set[int]:
         """The first step, counted from 1, of each phase whose loss differs from the loss of the phase before."""
-        own = [
+        settings = [
             [phase.settings.get(group) for group in ("data", "model", "objective")] for phase in self.phases
         ]
-        changed = [before != after for before, after in pairwise(own)]
-        return {start + 1 for start, other in zip(self.timeline.starts[1:], changed, strict=True) if other}
+        differs = [before != after for before, after in pairwise(settings)]
+        return {start + 1 for start, other in zip(self.timeline.starts[1:], differs, strict=True) if other}
 
     def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Restores the rotary bases that the model had when it was saved, and the counts of tokens."""
@@ -85,11 +85,11 @@ class PhaseChanges(Callback, RunCallback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: STEP_OUTPUT, *_: object
     ) -> None:
         """Counts the tokens of the phase, and writes them into `status.json` at its end."""
-        done = trainer.global_step
-        key = self._key(self.timeline.at(done - 1))
+        step = trainer.global_step
+        key = self._key(self.timeline.at(step - 1))
         if isinstance(outputs, Mapping) and "tokens" in outputs:  # Lightning's own loop does not count them
             self.tokens[key] = self.tokens.get(key, 0) + int(outputs["tokens"])
-        if done in self.timeline.ends:
+        if step in self.timeline.ends:
             self._record(trainer)
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -98,11 +98,11 @@ class PhaseChanges(Callback, RunCallback):
 
     def _record(self, trainer: Trainer) -> None:
         if trainer.is_global_zero:
-            noted = [
+            record = [
                 {"name": phase.name, "steps": phase.steps, "tokens": self.tokens.get(self._key(number))}
                 for number, phase in enumerate(self.phases)
             ]
-            Run(Path(trainer.default_root_dir)).update_status(**{RECORD: noted})
+            Run(Path(trainer.default_root_dir)).update_status(**{RECORD: record})
 
     def _key(self, number: int) -> str:
         return f"{self.timeline.names[number]}@{self.timeline.starts[number]}"
@@ -110,7 +110,7 @@ class PhaseChanges(Callback, RunCallback):
     def _phase_line(self, number: int, step: int) -> str:
         start, end, phase = self.timeline.starts[number], self.timeline.ends[number], self.phases[number]
         since = f", continuing at {step + 1:,}" if step > start else ""
-        own = [
-            f"{group}.{name}={value}" for group, own in phase.settings.items() for name, value in own.items()
+        settings = [
+            f"{group}.{name}={value}" for group, new in phase.settings.items() for name, value in new.items()
         ]
-        return ", ".join([f"phase {phase.name}: steps {start + 1:,} to {end:,}{since}", *own])
+        return ", ".join([f"phase {phase.name}: steps {start + 1:,} to {end:,}{since}", *settings])

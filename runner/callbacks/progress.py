@@ -51,10 +51,10 @@ class Bars:
     def update(self, name: str, step: int, figures: dict[str, str], seconds_left: float | None) -> None:
         """Redraws a bar."""
         self._due = time.monotonic() + self._seconds
-        left = "" if seconds_left is None else f"{clock(seconds_left)} left"
-        shown = "  ".join(f"[dim]{label}[/] {value}" if label else value for label, value in figures.items())
+        time_left = "" if seconds_left is None else f"{clock(seconds_left)} left"
+        text = "  ".join(f"[dim]{label}[/] {value}" if label else value for label, value in figures.items())
         steps = f"{step:,}{self._totals[name]}"
-        self._bars.update(self._tasks[name], completed=step, steps=steps, figures=shown, left=left)
+        self._bars.update(self._tasks[name], completed=step, steps=steps, figures=text, left=time_left)
         self._bars.refresh()
 
     def end(self, name: str) -> None:
@@ -217,9 +217,9 @@ class Progress(ProgressBar):
 
     def _refresh(self, trainer: Trainer) -> None:
         assert self._display is not None
-        step, total, left = trainer.global_step, _total_steps(trainer), None
+        step, total, seconds_left = trainer.global_step, _total_steps(trainer), None
         if total is not None and self._timed_since is not None and step > self._first_step:
-            left = (time.monotonic() - self._timed_since) / (step - self._first_step) * (total - step)
+            seconds_left = (time.monotonic() - self._timed_since) / (step - self._first_step) * (total - step)
         figures, outputs = dict[str, str](), self._outputs
         if isinstance(outputs, Mapping) and outputs.get("loss") is not None:
             figures["loss"] = f"{float(outputs['loss']):.3f}"
@@ -228,7 +228,7 @@ class Progress(ProgressBar):
         throughput = next((c for c in trainer.callbacks if isinstance(c, Throughput)), None)  # type: ignore[attr-defined]
         if throughput is not None and not math.isnan(throughput.tokens_per_second):
             figures[""] = f"{throughput.tokens_per_second:,.0f} tok/s"
-        self._display.update("train", step, figures, left)
+        self._display.update("train", step, figures, seconds_left)
         self._shown = step
 
 

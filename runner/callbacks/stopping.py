@@ -44,20 +44,20 @@ class Preemption(Callback):
 
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, *_: object) -> None:
         """Votes for stopping if this rank has received a signal."""
-        pl_module.votes["stop"] = float(signals.noted() is not None)  # type: ignore[operator, index]
+        pl_module.votes["stop"] = float(signals.first() is not None)  # type: ignore[operator, index]
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, *_: object
     ) -> None:
         """Saves and raises Stopped, on every rank, if any rank has voted for it."""
-        alone = trainer.world_size == 1 and signals.noted() is not None
+        alone = trainer.world_size == 1 and signals.first() is not None
         if not (alone or outputs["votes"]["stop"]):
             return
         self.saver.save_and_stop(trainer)
         loggers: list[Any] = trainer.loggers
         for logger in loggers:
             logger.mark_preempting()
-        raise signals.Stopped(signals.noted() or signal.SIGTERM, saved=True)
+        raise signals.Stopped(signals.first() or signal.SIGTERM, saved=True)
 
     def on_exception(self, trainer: Trainer, pl_module: LightningModule, exception: BaseException) -> None:
         """Saves the last finished step if loaders were killed and there is one rank: several could not save together."""
@@ -117,10 +117,10 @@ class EarlyStopping(Callback):
         """Compares the metric with its best value; raises ValueError, listing the logged metrics, if it is not logged."""
         if trainer.state.fn != "fit":
             return
-        found = monitored_metric(trainer, self.monitor, "callback.early_stopping")
-        if found is None:
+        metric = monitored_metric(trainer, self.monitor, "callback.early_stopping")
+        if metric is None:
             raise ValueError("callback.early_stopping.monitor is not set, and no validation loss is logged")
-        monitor, value = found
+        monitor, value = metric
         gain = (value - (self.best or 0.0)) * (1 if self.mode == "max" else -1)
         if math.isfinite(value) if self.best is None else gain > self.min_delta:
             self.best, self.waited = value, 0

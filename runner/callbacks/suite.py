@@ -32,10 +32,10 @@ from tiryns.runner.protocols import RunCallback, State
 from tiryns.runner.report.suite.figures import cells_of, read_suite_results
 from tiryns.runner.run import signals
 from tiryns.runner.run.command.lifetime import PROGRAM, same_modules, tells_rank
-from tiryns.runner.run.command.words import flags, quoted
+from tiryns.runner.run.command.words import flags, quote
 from tiryns.runner.run.files import SWEEP, read_text, resume_word, takes_lock, typed_path, write_atomically
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.metrics_file import logged_in, whole_rows
+from tiryns.runner.run.metrics_file import row_metrics, whole_rows
 
 WEIGHTS, OUTPUT = "weights.txt", "output.txt"
 """In the folder of an evaluation: the digest of its weights, and what its command has printed."""
@@ -96,10 +96,10 @@ class SuiteEvaluation(Callback, RunCallback):
 
     def results(self, trainer: Trainer) -> dict[str, float]:
         """Returns the metrics of the newest evaluated weights, and their step; empty without an evaluation."""
-        if not (done := list(filter(_complete, _exported_folders(trainer)))):
+        if not (folders := list(filter(_complete, _exported_folders(trainer)))):
             return {}
-        figures = figures_of(done[-1])
-        return {**figures, f"{next(iter(figures)).rpartition('/')[0]}/step": float(step_of(done[-1]))}
+        figures = figures_of(folders[-1])
+        return {**figures, f"{next(iter(figures)).rpartition('/')[0]}/step": float(step_of(folders[-1]))}
 
     def _evaluate(self, trainer: Trainer, module: TrainingModule) -> None:
         with module.evaluation_weights():
@@ -131,8 +131,8 @@ class SuiteEvaluation(Callback, RunCallback):
         """Starts the suite, unless it has failed before; waits for its end, unless `jobs`."""
         if folder in self._given_up:
             return
-        ended = self._started.get(folder)
-        if ended is None or (ended.poll() is not None and not _problem(folder)):
+        earlier = self._started.get(folder)
+        if earlier is None or (earlier.poll() is not None and not _problem(folder)):
             try:
                 process = self._started[folder] = self._start(folder)
             except OSError as error:
@@ -154,9 +154,9 @@ class SuiteEvaluation(Callback, RunCallback):
         run = folder.parent.parent
         config = OmegaConf.load(run / "config.yaml")
         assert isinstance(config, DictConfig)
-        given = flags(Run(run).command_words())
-        model, sweep = quoted(str((folder / "model").resolve())), quoted(str(folder.resolve()))
-        words = [*given, f"suite={self.suite}", f"model={model}", f"hydra.sweep.dir={sweep}"]
+        config_flags = flags(Run(run).command_words())
+        model, sweep = quote(str((folder / "model").resolve())), quote(str(folder.resolve()))
+        words = [*config_flags, f"suite={self.suite}", f"model={model}", f"hydra.sweep.dir={sweep}"]
         program = PROGRAM if self.jobs else WITH_PARENT + PROGRAM
         env = {n: v for n, v in os.environ.items() if not tells_rank(n) and n not in OF_THIS_PROCESS}
         with open(folder / ".lock", "w") as lock, open(folder / OUTPUT, "ab") as output:
@@ -172,15 +172,15 @@ class SuiteEvaluation(Callback, RunCallback):
         module.log_metrics(figures, step)
         self._already_logged(trainer).add(step)
         shutil.rmtree(folder / "model", ignore_errors=True)
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
-        log.info("step %d: %s", step, shown)
+        text = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
+        log.info("step %d: %s", step, text)
 
     def _give_up(self, folder: Path, why: str) -> None:
         """Logs why an evaluation has no metrics; a later session tries again."""
         self._given_up.add(folder)
-        step, shown = step_of(folder), typed_path(folder)
-        again = f"; go on with: tiryns {resume_word(shown)}" if (folder / SWEEP).exists() else ""
-        log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, shown, again)
+        step, path = step_of(folder), typed_path(folder)
+        again = f"; go on with: tiryns {resume_word(path)}" if (folder / SWEEP).exists() else ""
+        log.warning("step %d: suite %s: %s; see %s%s", step, self.suite, why, path, again)
 
     def _open(self, trainer: Trainer) -> list[Path]:
         """Returns the folders of exported weights whose metrics are not logged."""
@@ -191,7 +191,7 @@ class SuiteEvaluation(Callback, RunCallback):
         if self._logged is None:
             columns, rows = whole_rows(Path(trainer.default_root_dir) / "metrics.csv")
             self._logged = {
-                int(r[0]) for r in rows if any(name.startswith("suite/") for name in logged_in(columns, r))
+                int(r[0]) for r in rows if any(name.startswith("suite/") for name in row_metrics(columns, r))
             }
         return self._logged
 
@@ -208,11 +208,11 @@ def _together(trainer: Trainer, work: Waits) -> None:
     beats, over, end = _of(Heartbeat, trainer), False, object()
     with contextlib.closing(work):
         while not over:
-            ended = trainer.is_global_zero and next(work, end) is end
+            at_end = trainer.is_global_zero and next(work, end) is end
             for beat in beats:
                 if beat.file.exists():  # else the agent does not look yet, or no more
                     beat.beat()
-            over = trainer.strategy.reduce_boolean_decision(ended or signals.noted() is not None, all=False)
+            over = trainer.strategy.reduce_boolean_decision(at_end or signals.first() is not None, all=False)
             if not trainer.is_global_zero and not over:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
 
@@ -259,8 +259,8 @@ def _complete(folder: Path) -> bool:
 def _problem(folder: Path) -> str:
     """Returns why an ended suite has no metrics; empty if its jobs are queued or were interrupted."""
     content = read_suite_results(folder)
-    failed = [run["problem"] for run in content.get("runs", []) if run["state"] == "failed"]
-    return failed[0] if failed else "" if content else _last_line(folder)
+    problems = [run["problem"] for run in content.get("runs", []) if run["state"] == "failed"]
+    return problems[0] if problems else "" if content else _last_line(folder)
 
 
 def _last_line(folder: Path) -> str:

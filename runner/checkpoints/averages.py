@@ -49,12 +49,12 @@ def read_checkpoint(path: Path, ema: bool) -> Source:
     if (damage := damage_of(path)) is not None:
         raise ValueError(f"the checkpoint {str(path)!r} is damaged: {damage}")
     if path.is_dir():
-        saved = AtomicCheckpointIO().load_checkpoint(path)
+        checkpoint = AtomicCheckpointIO().load_checkpoint(path)
     else:
-        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    state = dict(saved["state_dict"])
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    state = dict(checkpoint["state_dict"])
     if ema:
-        optimizer = saved["optimizer_states"][0]
+        optimizer = checkpoint["optimizer_states"][0]
         averages = {
             f"model.{name}": optimizer["state"][number]["average"]
             for group in optimizer["param_groups"]
@@ -93,15 +93,15 @@ def check_alike(template: Source, sources: Sequence[Source]) -> None:
                     raise ValueError(
                         f"{str(one.path)!r} has no {name!r}, which {str(other.path)!r} has; all must be one model"
                     )
-            ours, theirs = (tuple(one.tensors[name].shape) for one in (template, source))
-            if ours != theirs:
+            shape, other_shape = (tuple(one.tensors[name].shape) for one in (template, source))
+            if shape != other_shape:
                 raise ValueError(
-                    f"{name!r} has shape {ours} in {str(template.path)!r}, {theirs} in {str(source.path)!r}; "
+                    f"{name!r} has shape {shape} in {str(template.path)!r}, {other_shape} in {str(source.path)!r}; "
                     "all must be one model"
                 )
 
 
-def combined(
+def combinations(
     template: Source, sources: Sequence[Source], combine: Callable[[str, list[Tensor]], Tensor]
 ) -> Iterator[tuple[str, Tensor]]:
     """Yields each name in the template with the combination of its tensors; a tied weight is yielded once."""
@@ -160,17 +160,17 @@ def ties(
     start = base.to(averaged_dtype([base, *tensors]))
     deltas = torch.stack([_largest(tensor.to(start.dtype) - start, density) for tensor in tensors])
     weights = torch.tensor(shares, dtype=start.dtype).reshape(-1, *[1] * base.ndim)
-    weighted = deltas * weights
-    sign = (weighted.sum(0) >= 0) * 2 - 1
-    agrees = weighted.sign() == sign
+    weighted_deltas = deltas * weights
+    sign = (weighted_deltas.sum(0) >= 0) * 2 - 1
+    agrees = weighted_deltas.sign() == sign
     divisor = (weights * agrees).sum(0)
     divisor = torch.where(divisor == 0, torch.ones_like(divisor), divisor)
-    return start + scale * (weighted * agrees).sum(0) / divisor
+    return start + scale * (weighted_deltas * agrees).sum(0) / divisor
 
 
 def _largest(delta: Tensor, density: float) -> Tensor:
     count = max(1, int(density * delta.numel()))
-    kept = torch.zeros_like(delta).flatten()
+    largest = torch.zeros_like(delta).flatten()
     places = delta.abs().flatten().argsort(descending=True, stable=True)[:count]
-    kept[places] = delta.flatten()[places]
-    return kept.reshape(delta.shape)
+    largest[places] = delta.flatten()[places]
+    return largest.reshape(delta.shape)

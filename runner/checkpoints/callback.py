@@ -119,10 +119,10 @@ class Checkpoint(Callback):
         module.end_evaluation()
         step = trainer.global_step
         # the best weights, measured again at the end, are not those of this step
-        improved = module.best_step is None and self._is_better(trainer, step)
-        if improved or self._is_due(step):
+        is_best = module.best_step is None and self._is_better(trainer, step)
+        if is_best or self._is_due(step):
             self.save(trainer)
-        if improved and trainer.is_global_zero:
+        if is_best and trainer.is_global_zero:
             _io(trainer).then(lambda: link(self.folder, "best.ckpt", step))
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -146,26 +146,26 @@ class Checkpoint(Callback):
             trainer.save_checkpoint(self.folder / file_name(step))
             self._saved_step, self._saved_at, self._late = step, time.monotonic(), False
         if trainer.is_global_zero:
-            kept = self._kept(step)
-            self._bests = {saved: best for saved, best in self._bests.items() if saved in kept}
-            _io(trainer).then(lambda: self._written(step, kept))
+            steps = self._steps_to_keep(step)
+            self._bests = {old: best for old, best in self._bests.items() if old in steps}
+            _io(trainer).then(lambda: self._finish_save(step, steps))
 
-    def _kept(self, step: int) -> set[int]:
+    def _steps_to_keep(self, step: int) -> set[int]:
         """Returns the steps whose checkpoints stay once this one is on disk; chosen here, not in the writing thread."""
-        saved, first_left_out = sorted(self._bests), self._first_left_out(step + 1)
+        steps, first_left_out = sorted(self._bests), self._first_left_out(step + 1)
         # a rewind needs the last one before what it leaves out, a later rewind the next
-        before = [old for old in saved if old < first_left_out]
-        needed = before[-1:] + saved[len(before) : len(before) + 1] if first_left_out else []
-        bests = [self._bests[old] for old in (step, *needed)]
-        return {*saved[-self.keep_last :], *self._ends, *needed, *bests}
+        before = [old for old in steps if old < first_left_out]
+        rewind_steps = before[-1:] + steps[len(before) : len(before) + 1] if first_left_out else []
+        bests = [self._bests[old] for old in (step, *rewind_steps)]
+        return {*steps[-self.keep_last :], *self._ends, *rewind_steps, *bests}
 
-    def _written(self, step: int, kept: set[int]) -> None:
+    def _finish_save(self, step: int, steps: set[int]) -> None:
         link(self.folder, "last.ckpt", step)
         if step in self._ends:
             link(self.folder, f"{self._ends[step]}.ckpt", step)
         Run(self.folder.parent).advance(step=step)
         for file in self.folder.glob("step-*.ckpt"):
-            if (old := step_of(file)) < step and old not in kept:
+            if (old := step_of(file)) < step and old not in steps:
                 delete_checkpoint(file)
 
     def results(self) -> dict[str, float]:
@@ -183,10 +183,10 @@ class Checkpoint(Callback):
 
     def _is_better(self, trainer: Trainer, step: int) -> bool:
         """Whether the monitored metric is the best so far; ties go to the smallest loss, then to the first."""
-        found = monitored_metric(trainer, self.monitor, "checkpoint")
-        if found is None or math.isnan(found[1]):
+        metric = monitored_metric(trainer, self.monitor, "checkpoint")
+        if metric is None or math.isnan(metric[1]):
             return False
-        (name, value), best = found, self.best_value
+        (name, value), best = metric, self.best_value
         loss = loss_beside(trainer, name)
         if best is None or value == best:
             better = best is None or loss < self._best_loss
@@ -210,15 +210,15 @@ def file_name(step: int) -> str:
 
 def link(folder: Path, name: str, step: int) -> None:
     """Makes `name` a link to the checkpoint of `step`, or a copy of it if the file system has no links."""
-    saved, path = folder / file_name(step), folder / name
+    checkpoint, path = folder / file_name(step), folder / name
     with replacing(path) as temporary:
         temporary.unlink(missing_ok=True)
         try:
-            temporary.symlink_to(saved.name)
+            temporary.symlink_to(checkpoint.name)
         except OSError:  # FAT, exFAT, some network disks
             if path.is_dir():  # none can take its place
                 delete_checkpoint(path)
-            (copy_folder if saved.is_dir() else shutil.copyfile)(saved, temporary)
+            (copy_folder if checkpoint.is_dir() else shutil.copyfile)(checkpoint, temporary)
 
 
 def _io(trainer: Trainer) -> AtomicCheckpointIO:
@@ -243,8 +243,8 @@ def last_good(folder: str | Path, before: int | None = None) -> str:
 
 def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
     """Returns the newest whole checkpoint of this run, else of its parent; raises ValueError if all are damaged."""
-    if found := newest_checkpoint(folder.checkpoint_dir):
-        return found
+    if point := newest_checkpoint(folder.checkpoint_dir):
+        return point
     if resume is not None and any(folder.checkpoint_dir.glob("*.ckpt")):
         raise ValueError(
             f"every checkpoint in {str(folder.checkpoint_dir)!r} is damaged; remove them to begin again at step 0"
@@ -253,14 +253,14 @@ def checkpoint_to_resume(folder: Run, resume: str | None) -> ResumePoint | None:
         resume = folder.status.get("branched_from")  # a branch that was killed before its first checkpoint
     if resume is None:
         return None
-    named = Path(resume).resolve()
-    found = _resume_point(named) if named.suffix == ".ckpt" else newest_checkpoint(named / "checkpoints")
-    if found is None:
+    path = Path(resume).resolve()
+    point = _resume_point(path) if path.suffix == ".ckpt" else newest_checkpoint(path / "checkpoints")
+    if point is None:
         raise ValueError(
             f"resume: the run {resume!r} has no usable checkpoint, so nothing can branch from it; {resume_word(resume)} "
             "alone, without further settings, starts that run from its beginning"
         )
-    return found
+    return point
 
 
 def newest_checkpoint(folder: Path) -> ResumePoint | None:
@@ -278,8 +278,8 @@ def step_of(path: Path) -> int:
 
 def _named_step(path: Path) -> int:
     """Returns the step in the name of a checkpoint, ours or one of Lightning's `ModelCheckpoint`; -1 without one."""
-    found = re.search(r"step[-=](\d+)", path.stem)
-    return int(found[1]) if found else -1
+    match = re.search(r"step[-=](\d+)", path.stem)
+    return int(match[1]) if match else -1
 
 
 def _resume_point(path: Path) -> ResumePoint | None:

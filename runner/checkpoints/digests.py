@@ -39,11 +39,11 @@ def tensor_digest(tensor: Tensor) -> Tensor:
     words = octets.view(torch.int64)
     size = min(CHUNK, max(words.numel(), 1))
     places = _places(words.device)[:size]
-    mixed, shifted = torch.empty_like(places), torch.empty_like(places)
+    products, shifts = torch.empty_like(places), torch.empty_like(places)
     total = torch.full((), num_octets, device=words.device, dtype=torch.int64)
     for start in range(0, words.numel(), size):
         part = words[start : start + size]
-        a, b = mixed[: part.numel()], shifted[: part.numel()]
+        a, b = products[: part.numel()], shifts[: part.numel()]
         torch.bitwise_xor(part, places[: part.numel()], out=a)
         torch.bitwise_right_shift(a.mul_(ODD), 29, out=b)
         total = total * ODD + a.bitwise_xor_(b).sum()
@@ -66,20 +66,20 @@ def state_digest(state: object) -> str:
         for name, value in _leaves(state, "")
     ]
     contents = iter(_contents([value for _, value in leaves if isinstance(value, Tensor)]))
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     for name, value in leaves:
         if isinstance(value, Tensor):
-            found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-            found.update(next(contents))
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+            digest.update(next(contents))
         else:
             plain = value is None or isinstance(value, bool | int | float | str)
-            found.update(f"{name} {repr(value) if plain else type(value).__name__}\n".encode())
-    return found.hexdigest()
+            digest.update(f"{name} {repr(value) if plain else type(value).__name__}\n".encode())
+    return digest.hexdigest()
 
 
 def _contents(tensors: list[Tensor]) -> list[bytes]:
     """Returns the bytes of each small tensor and the digest of each large one; reads once from each device."""
-    found = [b""] * len(tensors)
+    contents = [b""] * len(tensors)
     for device in {tensor.device for tensor in tensors}:
         places = [place for place, tensor in enumerate(tensors) if tensor.device == device]
         parts = [
@@ -88,8 +88,8 @@ def _contents(tensors: list[Tensor]) -> list[bytes]:
         ]
         read = torch.cat(parts).cpu().split([part.numel() for part in parts])
         for place, octets in zip(places, read, strict=True):
-            found[place] = octets.numpy().tobytes()
-    return found
+            contents[place] = octets.numpy().tobytes()
+    return contents
 
 
 def _octets(tensor: Tensor) -> Tensor:

@@ -95,20 +95,20 @@ class AtomicCheckpointIO(CheckpointIO):
         if Path(path).is_dir():
             return sharded.read_whole(Path(path))
         try:
-            found = torch.load(path, map_location=map_location or "cpu", weights_only=True)
+            checkpoint = torch.load(path, map_location=map_location or "cpu", weights_only=True)
         except UnpicklingError as error:
-            what = re.search(r"GLOBAL ([\w.]+)", str(error))
+            match = re.search(r"GLOBAL ([\w.]+)", str(error))
             raise ValueError(
-                f"the checkpoint {str(path)!r} holds {what[1] if what else 'an object'}, and only plain values and "
+                f"the checkpoint {str(path)!r} holds {match[1] if match else 'an object'}, and only plain values and "
                 "tensors are loaded: keep it out of hyperparameters and states"
             ) from error
         if (
-            not isinstance(found, dict)
-            or not isinstance(found.get("state_dict"), dict)
-            or "global_step" not in found
+            not isinstance(checkpoint, dict)
+            or not isinstance(checkpoint.get("state_dict"), dict)
+            or "global_step" not in checkpoint
         ):
             raise ValueError(f"{str(path)!r} is no checkpoint of a run: it has no weights or no step count")
-        return found
+        return checkpoint
 
     def remove_checkpoint(self, path: str | Path) -> None:
         delete_checkpoint(Path(path))
@@ -125,48 +125,48 @@ class Buffers:
 
     def __init__(self) -> None:
         self._free: dict[Kind, list[Tensor]] = defaultdict(list)
-        self._used: list[tuple[Kind, Tensor]] = []
+        self._in_use: list[tuple[Kind, Tensor]] = []
         self._lock = threading.Lock()
 
     def copy(self, state: Found) -> Found:
         """Returns the state with tensors copied to the CPU; tied tensors stay tied. Overwrites the previous copy."""
         with self._lock:
-            for kind, buffer in self._used:
+            for kind, buffer in self._in_use:
                 self._free[kind].append(buffer)
-            self._used = []
-            copied = self._copy(state, {})
+            self._in_use = []
+            copy = self._copy(state, {})
         if torch.cuda.is_available():
             torch.cuda.current_stream().synchronize()
-        return copied
+        return copy
 
     def reserve(self, tensors: Iterable[Tensor]) -> None:
         """Allocates memory for copies of `tensors` in a thread."""
-        wanted = [_kind(tensor) for tensor in tensors if _has_buffer(tensor)]
-        if sum(shape.numel() * dtype.itemsize for shape, _, dtype, _ in wanted) < RESERVED_FROM:
+        kinds = [_kind(tensor) for tensor in tensors if _has_buffer(tensor)]
+        if sum(shape.numel() * dtype.itemsize for shape, _, dtype, _ in kinds) < RESERVED_FROM:
             return
 
         def allocate() -> None:
-            for kind in wanted:
+            for kind in kinds:
                 buffer = _new_buffer(kind).zero_()
                 with self._lock:
                     self._free[kind].append(buffer)
 
         threading.Thread(target=allocate, name="checkpoint-memory", daemon=True).start()
 
-    def _copy(self, value: Any, known: dict[object, Tensor]) -> Any:
+    def _copy(self, value: Any, copies: dict[object, Tensor]) -> Any:
         if isinstance(value, Tensor):
             key = (value.device, value.data_ptr(), value.shape, value.stride(), value.dtype)
-            if key not in known or not value.numel():
-                known[key] = self._copy_to_buffer(value.detach())
-            return known[key]
+            if key not in copies or not value.numel():
+                copies[key] = self._copy_to_buffer(value.detach())
+            return copies[key]
         if isinstance(value, dict):
-            copied = type(value)() if type(value) is not defaultdict else {}
+            copy = type(value)() if type(value) is not defaultdict else {}
             for name, item in value.items():  # a Counter's `update` counts
-                copied[name] = self._copy(item, known)
-            keep_versions(copied, value)
-            return copied
+                copy[name] = self._copy(item, copies)
+            keep_versions(copy, value)
+            return copy
         if type(value) in (list, tuple):
-            return type(value)(self._copy(item, known) for item in value)
+            return type(value)(self._copy(item, copies) for item in value)
         return value
 
     def _copy_to_buffer(self, tensor: Tensor) -> Tensor:
@@ -174,7 +174,7 @@ class Buffers:
             return tensor.cpu().clone()
         kind = _kind(tensor)
         buffer = self._free[kind].pop() if self._free[kind] else _new_buffer(kind)
-        self._used.append((kind, buffer))
+        self._in_use.append((kind, buffer))
         return buffer.copy_(tensor, non_blocking=True)
 
 
@@ -213,8 +213,8 @@ def _kind(tensor: Tensor) -> Kind:
 
 
 def _new_buffer(kind: Kind) -> Tensor:
-    shape, stride, dtype, pinned = kind
-    return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=pinned)
+    shape, stride, dtype, on_gpu = kind
+    return torch.empty_strided(shape, stride, dtype=dtype, pin_memory=on_gpu)
 
 
 def read_while_training(find: Callable[[], list[Path]], read: Callable[[list[Path]], Found]) -> Found:
@@ -236,21 +236,21 @@ def entry_of(path: Path, name: str) -> Any:
     """Returns an entry of a checkpoint, other than a tensor, without reading the tensors; None if it is missing."""
     file = path / sharded.REST if path.is_dir() else path
     try:
-        found = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        state = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except UnpicklingError:
-        found = None
-    if not isinstance(found, dict):
+        state = None
+    if not isinstance(state, dict):
         raise ValueError(
             f"{str(path)!r} is no checkpoint of a run, or holds more than plain values and tensors"
         )
-    return found.get(name)
+    return state.get(name)
 
 
 def weight_types(path: Path) -> dict[str, torch.dtype]:
     """Returns the type of each floating point weight in a checkpoint, by its name in the module; reads no tensors."""
-    stored: Any = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
+    entries: Any = sharded.PlainReader(path).read_metadata().state_dict_metadata if path.is_dir() else {}
     state = (entry_of(path, "state_dict") or {}).items()
-    tensors = {name: stored[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
+    tensors = {name: entries[one[1]].properties if isinstance(one, tuple) else one for name, one in state}
     return {name: one.dtype for name, one in tensors.items() if one.dtype.is_floating_point}
 
 

@@ -19,18 +19,18 @@ def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, obje
     for path in sorted(late, key=callback.step_of, reverse=True):  # a rewind that is killed is done again
         delete_checkpoint(path)
     start = callback.checkpoint_to_resume(folder, None)
-    reached = start.step if start else 0
+    start_step = start.step if start else 0
     for path in folder.checkpoint_dir.glob("phase-*.ckpt"):
         if not path.exists():
             path.unlink()
     newest = callback.newest_checkpoint(folder.checkpoint_dir)
     callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
     best = callbacks.get("Checkpoint", {}).get("best_step", -1)
-    for name, named in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
+    for name, target in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
         (folder.checkpoint_dir / name).unlink(missing_ok=True)
-        if (folder.checkpoint_dir / callback.file_name(named)).exists():
-            callback.link(folder.checkpoint_dir, name, named)
-    batches = [number_of(max(first, reached + 1), skipped), number_of(step, skipped)]
-    note = {"batches": batches, "step": step, "checkpoint": reached}
-    folder.update_status(step=reached, **{NOTED: [*noted_rewinds(folder.path), note]})
+        if (folder.checkpoint_dir / callback.file_name(target)).exists():
+            callback.link(folder.checkpoint_dir, name, target)
+    batches = [number_of(max(first, start_step + 1), skipped), number_of(step, skipped)]
+    note = {"batches": batches, "step": step, "checkpoint": start_step}
+    folder.update_status(step=start_step, **{NOTED: [*noted_rewinds(folder.path), note]})
     return note

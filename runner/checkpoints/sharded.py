@@ -88,12 +88,12 @@ class ShardWriter:
             torch.save(rest, buffer)
         torch.distributed.barrier(self._group)  # after partial checkpoints are deleted
         writer = FileSystemWriter(temporary, single_file_per_rank=True, sync_files=True)
-        written = dcp.async_save(shards, storage_writer=writer, process_group=self._group)
-        assert isinstance(written, Future)
+        future = dcp.async_save(shards, storage_writer=writer, process_group=self._group)
+        assert isinstance(future, Future)
 
         def finish() -> None:
             try:
-                written.result()  # on the first rank: every rank has written
+                future.result()  # on the first rank: every rank has written
                 if first:
                     with open(temporary / REST, "wb") as file:
                         file.write(buffer.getbuffer())
@@ -129,7 +129,7 @@ def separate(state: State, shards: dict[str, Tensor]) -> State:
     """Returns `state` with (`SHARD`, name) for sharded tensors; `shards` gets these (copies on CPUs), tied ones once."""
     names: dict[int, str] = {}
 
-    def separated(value: object, name: str) -> Any:
+    def replace(value: object, name: str) -> Any:
         if isinstance(value, DTensor):
             local = value.to_local()
             key = local.data_ptr() if local.numel() else id(value)
@@ -138,12 +138,12 @@ def separate(state: State, shards: dict[str, Tensor]) -> State:
                 shards[name] = value.detach().clone() if local.device.type == "cpu" else value.detach()
             return (SHARD, names[key])
         if isinstance(value, Mapping):
-            return {key: separated(item, f"{name}.{key}") for key, item in value.items()}
+            return {key: replace(item, f"{name}.{key}") for key, item in value.items()}
         if isinstance(value, list):
-            return [separated(item, f"{name}.{i}") for i, item in enumerate(value)]
+            return [replace(item, f"{name}.{i}") for i, item in enumerate(value)]
         return value
 
-    return separated(state, "state")
+    return replace(state, "state")
 
 
 def join(rest: object, tensors: Mapping[str, Tensor]) -> Any:
@@ -180,10 +180,10 @@ def read_shares(path: Path, weights: Mapping[str, Tensor], parameters: list[list
     try:
         for name, stub in rest["state_dict"].items():
             want(stub, weights[name])
-        for saved, own in zip(rest["optimizer_states"], parameters, strict=True):
-            for number, entries in saved["state"].items():
+        for state, params in zip(rest["optimizer_states"], parameters, strict=True):
+            for number, entries in state["state"].items():
                 for stub in entries.values():
-                    want(stub, own[number])
+                    want(stub, params[number])
         dcp.load(tensors, storage_reader=PlainReader(path))
     except (CheckpointException, KeyError, IndexError) as error:
         raise ValueError(f"the checkpoint {str(path)!r} does not fit this model: {_reason(error)}") from error

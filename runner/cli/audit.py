@@ -17,17 +17,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prints the number of equal steps, or the first difference."""
     first, second = arguments.runs
-    found, steps = compare(first, second), min(length(first), length(second))
+    difference, steps = compare(first, second), min(length(first), length(second))
     if empty := next((run for run in arguments.runs if not length(run)), None):
         raise ValueError(f"{str(empty)!r} has recorded no step yet, so nothing can be compared")
     if arguments.json:
-        told = {"runs": [first, second], "same": found is None, "steps": steps}
-        print_json({**told, "first_difference": found and found._asdict()})
-    elif found:
-        ours, theirs = found.hashes
-        where = f"step {found.step}: {first} trained on {ours}, {second} on {theirs}"
+        answer = {"runs": [first, second], "same": difference is None, "steps": steps}
+        print_json({**answer, "first_difference": difference and difference._asdict()})
+    elif difference:
+        first_hash, second_hash = difference.hashes
+        where = f"step {difference.step}: {first} trained on {first_hash}, {second} on {second_hash}"
         print(f"the runs differ first at {where}", file=sys.stderr)
     else:
         print(f"the same samples and masks in all {steps:,} steps that both have")
-    if found:
+    if difference:
         sys.exit(DIFFERENT)

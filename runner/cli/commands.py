@@ -128,16 +128,16 @@ def _run(words: list[str]) -> None:
     if name == "train":
         module.main(rest)
         return
-    given: Namespace | list[str]
+    args: Namespace | list[str]
     if name == "plan":
-        wants_json, given = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
+        wants_json, args = "--json" in rest, [*(word for word in rest if word != "--json"), "mode=inspect"]
         if wants_json and {"-m", "--multirun"} & set(rest):
             raise coded("bad_arguments", "tiryns plan --json prints the plan of one run: leave out -m")
     else:
-        given = parser_of(name).parse_intermixed_args(rest)
-        wants_json = getattr(given, "json", False)
+        args = parser_of(name).parse_intermixed_args(rest)
+        wants_json = getattr(args, "json", False)
     with json_alone() if wants_json else nullcontext():
-        module.main(given)
+        module.main(args)
 
 
 def parser_of(name: str) -> ArgumentParser:
@@ -176,8 +176,8 @@ def command_first(words: list[str]) -> list[str]:
     for i, word in enumerate(words[1:], 1):
         if word in COMMANDS and words[i - 1] not in VALUED:
             if any("=" in before and before[0] not in "-~" for before in words[:i]):
-                expected = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
-                raise ValueError(f"the command {word!r} stands behind settings; {expected}")
+                hint = f"expected it before them: tiryns {word} {' '.join(words[:i])} ..."
+                raise ValueError(f"the command {word!r} stands behind settings; {hint}")
             end = words.index("--", i) if "--" in words[i:] else len(words)
             return [*words[i:end], *words[:i], *words[end:]] if words[0].startswith("-") else words
     return words
@@ -197,9 +197,9 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
         if words[1:2] == ["="]:
             raise ValueError(f"{' '.join(words[:3])}: expected no spaces around =: {''.join(words[:3])}")
-        expected = f"expected GROUP=OPTION or FIELD=VALUE, or one of {', '.join(COMMANDS)}"
+        hint = f"expected GROUP=OPTION or FIELD=VALUE, or one of {', '.join(COMMANDS)}"
         meant = f". Did you mean `{MEANT[first]}`?" if first in MEANT else suggest(first, COMMANDS)
-        raise coded("no_such_command", f"there is no command {first!r}; {expected}{meant}")
+        raise coded("no_such_command", f"there is no command {first!r}; {hint}{meant}")
     for flag in ("--version", "--schema"):
         if flag in words:
             return flag.removeprefix("--"), []
@@ -210,16 +210,16 @@ def command_of(words: list[str]) -> tuple[str, list[str]]:
 
 def _completes() -> bool:
     """Prints completions, and returns True; if Hydra makes them, removes the command from the line and returns False."""
-    from tiryns.runner.cli.completion import TAKE_SETTINGS, completed
+    from tiryns.runner.cli.completion import TAKE_SETTINGS, complete
 
     line = os.environ.get("COMP_LINE", "")
-    found = completed(line, COMMANDS, parser_of)
-    if found is not None:
-        print(*found, sep="\n", end="\n" if found else "")
+    completions = complete(line, COMMANDS, parser_of)
+    if completions is not None:
+        print(*completions, sep="\n", end="\n" if completions else "")
         return True
-    if (typed := line.split()[1:]) and typed[0] in TAKE_SETTINGS:
-        os.environ["COMP_LINE"] = line.replace(f" {typed[0]}", "", 1)
-    elif line and not typed:
+    if (words := line.split()[1:]) and words[0] in TAKE_SETTINGS:
+        os.environ["COMP_LINE"] = line.replace(f" {words[0]}", "", 1)
+    elif line and not words:
         print("\n".join(name for name in COMMANDS if " " not in name))
     elif not line:  # the installation, whose output a shell runs; `python -m tiryns` would register `python`
         sys.argv[0] = "tiryns"

@@ -11,7 +11,7 @@ TAKE_SETTINGS = ("train", "plan", "info", "schedule")
 """Commands whose words are groups and settings."""
 
 
-def completed(
+def complete(
     line: str, commands: Mapping[str, object], parser: Callable[[str], ArgumentParser]
 ) -> list[str] | None:
     """Returns the completions of a line's last word; None if Hydra has to complete it.
@@ -20,15 +20,15 @@ def completed(
     left to the shell, which offers them if nothing else fits.
 
     Example:
-        >>> completed("tiryns ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
+        >>> complete("tiryns ru", {"runs": "", "train": ""}, lambda name: ArgumentParser())
         ['runs']
-        >>> completed("tiryns plan mode=in", {"plan": ""}, lambda name: ArgumentParser())
+        >>> complete("tiryns plan mode=in", {"plan": ""}, lambda name: ArgumentParser())
         ['mode=inspect']
     """
     words = line.split()[1:]
     word = "" if not words or line.endswith(" ") else words.pop()
-    if not words and word and (found := _starting(word, (name for name in commands if " " not in name))):
-        return found
+    if not words and word and (names := _starting(word, (name for name in commands if " " not in name))):
+        return names
     if not words or words[0] not in commands or words[0] in TAKE_SETTINGS:
         return _hydras(word, words)
     name = next((two for two in commands if two.split() == words[:2]), words[0])
@@ -56,14 +56,14 @@ def _arguments(word: str, words: list[str], actions: Sequence[Action]) -> list[s
         return _starting(word, flags)
     if words and (flag := flags.get(words[-1])) is not None and flag.nargs != 0:
         return _starting(word, map(str, flag.choices or ()))
-    offered: list[str] = []
+    choices: list[str] = []
     for action in actions:
         if not action.option_strings and action.choices and not {*words} & {*action.choices}:
-            offered += map(str, action.choices)
+            choices += map(str, action.choices)
             break
         if not action.option_strings and action.metavar == "RUN":
-            offered += _runs()
-    return _starting(word, offered)
+            choices += _runs()
+    return _starting(word, choices)
 
 
 def _values(word: str) -> list[str] | None:
@@ -82,16 +82,16 @@ def _values(word: str) -> list[str] | None:
     every = [field for option in options for field in fields_of(option, prefix)] if prefix else root_fields()
     fields = [field for field in every if field.key == name]  # in any option of the group
     rules = {type(field.allowed): field.allowed for field in fields}
-    found = None
+    values = None
     if key == "resume":
-        found = ["auto", *_files(value)] if value else ["auto", *_runs()]
+        values = ["auto", *_files(value)] if value else ["auto", *_runs()]
     elif isinstance(choice := rules.get(Choice), Choice):
-        found = [*choice.words]
+        values = [*choice.words]
     elif Named in rules:
-        found = _files(value)
+        values = _files(value)
     elif any(field.type is bool for field in fields):
-        found = ["true", "false"]
-    return None if found is None else [f"{key}={one}" for one in _starting(value, found)]
+        values = ["true", "false"]
+    return None if values is None else [f"{key}={one}" for one in _starting(value, values)]
 
 
 def _files(start: str) -> list[str]:
@@ -101,8 +101,8 @@ def _files(start: str) -> list[str]:
 
 def _runs() -> list[str]:
     """Returns the folders of the newest 20 runs."""
-    noted = glob("outputs/*/*/status.json")
-    return [os.path.dirname(path) for path in sorted(noted, key=os.path.getmtime, reverse=True)[:20]]
+    files = glob("outputs/*/*/status.json")
+    return [os.path.dirname(path) for path in sorted(files, key=os.path.getmtime, reverse=True)[:20]]
 
 
 def _starting(start: str, words: Iterable[str]) -> list[str]:

@@ -48,7 +48,7 @@ def of_width(factor: str | int, *, _root_: DictConfig) -> int:
 
 
 def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
-    """Adds the flag `--config-dir`, whose values are the `folders` of `initialized`."""
+    """Adds the flag `--config-dir`, whose values are the `folders` of `initialize`."""
     about = "a folder of configs of your own"
     parser.add_argument(
         "--config-dir", "-cd", dest="folders", action="append", default=[], type=Path, metavar="FOLDER", help=about
@@ -56,7 +56,7 @@ def add_config_dir_argument(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
+def initialize(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
     """Initializes Hydra for the block, with the project's configs and `folders`; ValueError if one is missing."""
     prepare()
     for folder in folders:
@@ -74,41 +74,41 @@ def initialized(folders: Sequence[Path] = ()) -> Iterator[ConfigLoader]:
 
 
 def compose(overrides: Sequence[str]) -> DictConfig:
-    """Returns the config that the overrides compose, with Hydra's own node `hydra`; call it within `initialized`."""
+    """Returns the config that the overrides compose, with Hydra's own node `hydra`; call it within `initialize`."""
     check_words(overrides)
     return hydra.compose("config", overrides=list(overrides), return_hydra_config=True)
 
 
 def overrides_of(config: DictConfig) -> list[str]:
     """Returns the overrides that compose a config: options, then changed settings; ValueError if no overrides do."""
-    wanted, default = _plain(config), _plain(compose([]))
+    settings, default = _plain(config), _plain(compose([]))
     words: list[str] = []
     for group in (name for name in OPTIONS if "/" not in name):
-        node = wanted.get(group)
+        node = settings.get(group)
         if not isinstance(node, dict) or "_target_" not in node or node == default[group]:
             continue
         if (option := closest_option(group, node)) is None:  # a component of the user's own
             words += [f"~{group}", f"++{group}={literal(node)}"]
         elif option != default_options()[group]:
             words.append(f"{group}={option}")
-    words += _differences(wanted, _plain(compose(words)))
-    if differing := next(_differences(wanted, _plain(compose(words))), None):
+    words += _differences(settings, _plain(compose(words)))
+    if differing := next(_differences(settings, _plain(compose(words))), None):
         raise ValueError(f"this config cannot be written as overrides: {differing} would be lost")
     return words
 
 
 def composing_words(config: DictConfig) -> list[str]:
     """Returns overrides that compose a run's config even if the config folders that it was started with are missing."""
-    with initialized():
+    with initialize():
         return overrides_of(config)
 
 
-def _differences(wanted: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
-    """Yields the overrides that change `base` to `wanted`; a missing setting needs none if it has its `LATER` value."""
+def _differences(settings: Settings, base: Settings, prefix: str = "") -> Iterator[str]:
+    """Yields the overrides that change `base` to `settings`; a missing setting needs none if it has its `LATER` value."""
     later = LATER.get(prefix.removesuffix("."), {})
-    missing = (name for name in base if name not in wanted)
+    missing = (name for name in base if name not in settings)
     yield from (f"~{prefix}{name}" for name in missing if name not in later or base[name] != later[name])
-    for name, value in wanted.items():
+    for name, value in settings.items():
         key = f"{prefix}{name}"
         if key in GONE:
             continue
@@ -140,10 +140,10 @@ def flags_first(words: Sequence[str]) -> list[str]:
     check_words(words)
     parser = hydra_parser()
     parser.error = _refuse  # type: ignore[method-assign]
-    known, unknown = parser.parse_known_args(words)
+    arguments, unknown = parser.parse_known_args(words)
     if flags := [word for word in unknown if word.startswith("-")]:
         _refuse(f"unrecognized arguments: {' '.join(flags)}")
-    overrides = [*known.overrides, *unknown]
+    overrides = [*arguments.overrides, *unknown]
     return [*(word for word in words if word not in overrides), *overrides]
 
 

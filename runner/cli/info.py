@@ -17,8 +17,8 @@ from tiryns.conf.config import Config
 from tiryns.conf.fields import Field, default_options, fields_of, is_part, root_fields, summary
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import suggest
-from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
-from tiryns.runner.report.comparison.differences import written
+from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialize
+from tiryns.runner.report.comparison.differences import value_text
 from tiryns.runner.run.command.json_output import print_json
 from tiryns.runner.run.yaml_files import file_on_search_path, names_on_search_path, settings_in
 
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Prints all groups, or the fields of those that the words name; raises ValueError for an unknown word."""
     words = arguments.words
-    with initialized(arguments.folders) as loader:
+    with initialize(arguments.folders) as loader:
         content = _details_content(words, loader) if words else _listing_content(loader)
         if arguments.json:
             print_json(content)
@@ -59,12 +59,12 @@ def main(arguments: Namespace) -> None:
 
 def _listing_content(loader: ConfigLoader) -> Content:
     """Returns every group with its options, and the settings of the whole run."""
-    chosen, groups = default_options(), []
+    defaults, groups = default_options(), []
     about = ABOUT | {field.key: field.doc for field in fields_of(Config, "")}
     for group in [*OPTIONS, RECIPES, SCALES, SUITES]:
         names = sorted({*OPTIONS.get(group, {}), *loader.get_group_options(group)})
         options = {name: _summary(loader, group, name) for name in names}
-        facts = {"about": about.get(group, ""), "default": chosen.get(group), "options": options}
+        facts = {"about": about.get(group, ""), "default": defaults.get(group), "options": options}
         groups.append({"group": group, **facts})
     return {"groups": groups, "settings": [field.key for field in root_fields()]}
 
@@ -83,7 +83,7 @@ def _listing(content: Content) -> Iterator[str]:
     yield "tiryns info GROUP=OPTION [overrides] shows every field of an option, its value, and the value's source"
 
 
-def _named(words: list[str]) -> list[str]:
+def _groups_of(words: list[str]) -> list[str]:
     names = {word.partition("=")[0].lstrip("+") for word in words}
     return [group for group in OPTIONS if group in names]
 
@@ -103,19 +103,19 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
         for name, header in scales.items():
             header.append(f"Recipes: {', '.join(names_on_search_path(loader, f'{RECIPES}/{name}'))}")
         return {"scales": scales}
-    known = [*OPTIONS, RECIPES, SCALES]
+    group_names = [*OPTIONS, RECIPES, SCALES]
     for word in words:
-        if "=" not in word and not word.startswith("~") and word not in known:
-            raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, known))
-    config, groups = compose([word for word in words if word not in known]), _named(words)
+        if "=" not in word and not word.startswith("~") and word not in group_names:
+            raise ValueError(f"tiryns info: there is no group {word!r}" + suggest(word, group_names))
+    config, groups = compose([word for word in words if word not in group_names]), _groups_of(words)
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changes(config)
-    chosen, default = config.hydra.runtime.choices, default_options()
-    others = {g: o for g, o in chosen.items() if g in OPTIONS and o != default.get(g, o)}
+    choices, default = config.hydra.runtime.choices, default_options()
+    others = {g: o for g, o in choices.items() if g in OPTIONS and o != default.get(g, o)}
     return {
         "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
-        "chosen": {group: chosen.get(group) for group in groups} or others,
+        "chosen": {group: choices.get(group) for group in groups} or others,
         "fields": [
             {"key": f.key, "value": value, "source": source, "type": f.type_name, "about": f.about}
             for f, value, source in rows
@@ -126,22 +126,22 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
 def _details(content: Content, words: list[str], loader: ConfigLoader) -> Iterator[str]:
     """Yields the lines of the details: the recipe's header, then the fields of each group."""
     if "fields" not in content:
-        ((kind, found),) = content.items()
-        for name, header in found.items():
+        ((kind, headers),) = content.items()
+        for name, header in headers.items():
             yield from (_bold(f"{kind.removesuffix('s')}={name}"), *(f"  {line}" for line in header), "")
         return
     if recipe := content["recipe"]:
         scale = f" {SCALES}={recipe['scale']}" if recipe["scale"] else ""
         head = _bold(f"{RECIPES}={recipe['name']}{scale}")
         yield from (head, *(f"  {line}" for line in recipe["about"]), "")
-    groups = _named(words)
+    groups = _groups_of(words)
     if not groups:
         yield from (f"  {_bold(group)}={option}" for group, option in content["chosen"].items())
-        yield from _shown(content["fields"])
+        yield from _field_lines(content["fields"])
     for group in groups:
         option, start = content["chosen"][group], f"{group.replace('/', '.')}."
         yield f"{_bold(f'{group}={option}')}: {_summary(loader, group, str(option))}"
-        yield from _shown([field for field in content["fields"] if field["key"].startswith(start)])
+        yield from _field_lines([field for field in content["fields"] if field["key"].startswith(start)])
         yield ""
 
 
@@ -161,10 +161,10 @@ def _rows(config: DictConfig, group: str) -> Iterator[Row]:
 
 def _rows_of_node(config: DictConfig, prefix: str, option: type | None, node: DictConfig) -> Iterator[Row]:
     """Yields the fields of an option; fields of a user's own YAML file take the types of their values."""
-    known = {field.name: field for field in fields_of(option, prefix)} if option else {}
+    fields = {field.name: field for field in fields_of(option, prefix)} if option else {}
     for name, value in settings_in(node).items():
         key = f"{prefix}.{name}"
-        field = known.get(name) or Field(key, type(value), value, "")
+        field = fields.get(name) or Field(key, type(value), value, "")
         source = _source(config, field, value) if option or _is_overridden(config, key) else "own file"
         if name != "_target_" and (value != {} or source == "override"):
             yield field, value, source
@@ -193,13 +193,13 @@ def _changes(config: DictConfig) -> Iterator[Row]:
         yield from (row for row in _rows(config, group) if row[2] != "default")
 
 
-def _shown(fields: list[Content]) -> Iterator[str]:
+def _field_lines(fields: list[Content]) -> Iterator[str]:
     if not fields:
         yield "  everything is at its default; name a group, such as optimizer"
     width = max((len(field["key"]) for field in fields), default=0)
     for field in fields:
         name = _bold(field["key"].ljust(width))
-        value = repr(field["value"]) if field["value"] in ("", "???") else written(field["value"])
+        value = repr(field["value"]) if field["value"] in ("", "???") else value_text(field["value"])
         yield f"  {name}  {value}  [{field['source']}]"
         yield from _wrap("      ", ". ".join(filter(None, [field["type"], field["about"]])))
 

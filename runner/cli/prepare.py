@@ -33,8 +33,8 @@ def main(arguments: Namespace) -> None:
     """Writes the data set, and prints the number of its samples; raises ValueError for wrong arguments or rows."""
     places, size, seed = arguments.places, arguments.samples_per_shard, arguments.seed
     if len(places) != (1 if arguments.shapes else 3):
-        expected = "FOLDER alone with --shapes" if arguments.shapes else "ROWS.jsonl, IMAGES and FOLDER"
-        raise ValueError(f"expected {expected}")
+        usage = "FOLDER alone with --shapes" if arguments.shapes else "ROWS.jsonl, IMAGES and FOLDER"
+        raise ValueError(f"expected {usage}")
     if unequal := next((pair for pair in arguments.column if "=" not in pair), None):
         raise ValueError(f"--column {unequal}: expected NAME=OTHER")
     if arguments.shapes:
@@ -47,5 +47,5 @@ def main(arguments: Namespace) -> None:
     if arguments.json:
         print_json({"folder": places[-1], "samples": counts})
         return
-    written = ", ".join(f"{split}: {count:,} samples" for split, count in counts.items())
-    print(f"{places[-1]}: {written}\ntrain on it with: tiryns data=energon data.path={places[-1]} ...")
+    summary = ", ".join(f"{split}: {count:,} samples" for split, count in counts.items())
+    print(f"{places[-1]}: {summary}\ntrain on it with: tiryns data=energon data.path={places[-1]} ...")

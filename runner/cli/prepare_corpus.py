@@ -58,30 +58,30 @@ def main(arguments: Namespace) -> None:
     except ModuleNotFoundError as error:
         name = str(error.name).partition(".")[0]
         raise ImportError(f"{name} is missing: pip install 'tiryns[corpus]'") from error
-    given = dict(vars(arguments))
-    executor = Step(*_named("--executor", given["executor"]))
-    repeated = Step(*_named("--deduplicate", given["deduplicate"])) if given["deduplicate"] else None
-    filters = [Step(*_named("--filter", words)) for words in given["filter"]]
-    if executor.name == "local" and not given["workers"]:
-        given["workers"] = num_processes()
-    given |= {"executor": executor, "filters": filters, "deduplicate": repeated}
-    del given["filter"], given["json"]
-    first, *_ = lengths = given["max_length"]
+    settings = dict(vars(arguments))
+    executor = Step(*_parse_step("--executor", settings["executor"]))
+    dedup = Step(*_parse_step("--deduplicate", settings["deduplicate"])) if settings["deduplicate"] else None
+    filters = [Step(*_parse_step("--filter", words)) for words in settings["filter"]]
+    if executor.name == "local" and not settings["workers"]:
+        settings["workers"] = num_processes()
+    settings |= {"executor": executor, "filters": filters, "deduplicate": dedup}
+    del settings["filter"], settings["json"]
+    first, *_ = lengths = settings["max_length"]
     places = {n: place_at_length(arguments.folder, n) for n in lengths} | {first: arguments.folder}
-    made = {
-        place: prepare_corpus(**given | {"folder": place, "max_length": n}) for n, place in places.items()
+    stores = {
+        place: prepare_corpus(**settings | {"folder": place, "max_length": n}) for n, place in places.items()
     }
-    index = made[arguments.folder]
+    index = stores[arguments.folder]
     if arguments.json:
-        told = {"folder": arguments.folder, "submitted": index is None, "sets": _sums(index)}
-        print_json({**told, "stores": [*made]})
+        answer = {"folder": arguments.folder, "submitted": index is None, "sets": _sums(index)}
+        print_json({**answer, "stores": [*stores]})
         return
-    for place, content in made.items():
+    for place, content in stores.items():
         if content is None:
             print(f"{place}: submitted; the store is there when the last job, tiryns-index, has ended")
-        for name, held in (_sums(content) or {}).items():
-            sums = ", ".join(f"{held[word]:,} {word}" for word in _COUNTS.values())
-            print(f"{place}: {name}: {sums} in {held['shards']} shards, {held['fingerprint']}")
+        for name, counts in (_sums(content) or {}).items():
+            sums = ", ".join(f"{counts[word]:,} {word}" for word in _COUNTS.values())
+            print(f"{place}: {name}: {sums} in {counts['shards']} shards, {counts['fingerprint']}")
     if index is not None:
         cutting = f"data.max_length={first} data.long_documents={index['long_documents']}"
         print(f"train on it with: tiryns data=files data.source=store:{arguments.folder} {cutting}")
@@ -91,7 +91,7 @@ def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
     """Returns the counts of each set; None for a store that is not finished."""
     return index and {
         name: {
-            **{word: content[what] for what, word in _COUNTS.items()},
+            **{word: content[key] for key, word in _COUNTS.items()},
             "shards": len(content["shards"]),
             "fingerprint": content["fingerprint"],
         }
@@ -99,7 +99,7 @@ def _sums(index: dict[str, Any] | None) -> dict[str, dict[str, Any]] | None:
     }
 
 
-def _named(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:
+def _parse_step(option: str, words: list[str]) -> tuple[str, dict[str, Any]]:
     """Returns a name and its settings; values that are JSON (numbers, true, lists, ...) are parsed."""
     name, *settings = words
     if unequal := next((word for word in settings if "=" not in word), None):

@@ -55,8 +55,8 @@ def _runs_of(folder: Path) -> list[Run]:
     try:
         return runs_in(folder)
     except ValueError:
-        if found := all_runs(folder):
-            return found
+        if runs := all_runs(folder):
+            return runs
         raise
 
 

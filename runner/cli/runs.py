@@ -54,14 +54,14 @@ def main(arguments: Namespace) -> None:
     if not {"list": count == 0, "show": count == 1, "compare": count > 0}[arguments.what]:
         takes = f"takes {WHAT[arguments.what]}, not {count} of them"
         raise coded("bad_arguments", f"tiryns runs {arguments.what} {takes}")
-    found = [find_run(arguments.outputs, run) for run in arguments.runs]
+    runs = [find_run(arguments.outputs, run) for run in arguments.runs]
     if arguments.what == "show":
-        show_run(found[0], arguments.json)
+        show_run(runs[0], arguments.json)
     elif arguments.what == "compare":
         if arguments.json:
-            print_json(compared_content(found))
+            print_json(compared_content(runs))
         else:
-            print(compared_text(Comparison(found)), end="")
+            print(compared_text(Comparison(runs)), end="")
     else:
         list_runs(arguments)
 
@@ -76,19 +76,19 @@ def _action(word: str) -> str:
 
 def list_runs(arguments: Namespace) -> None:
     """Prints a line for each matching run, the newest last, cut to the terminal's width or `PIPED`; JSON is not cut."""
-    rows = [row for run in all_runs(arguments.outputs) if (row := _listed(run, arguments))]
+    rows = [row for run in all_runs(arguments.outputs) if (row := _matching_entry(run, arguments))]
     if arguments.json:
         print_json(rows)
     elif not rows:
         print(f"no run under {str(arguments.outputs)!r} fits")
     else:
-        shown = [head for head in rows[0] if head not in OPTIONAL or any(row[head] for row in rows)]
-        cells, width = [[row[head] for head in shown] for row in rows], get_terminal_size((PIPED, 24)).columns
-        print(as_text(shown, cells, width=width), end="")
+        heads = [head for head in rows[0] if head not in OPTIONAL or any(row[head] for row in rows)]
+        cells, width = [[row[head] for head in heads] for row in rows], get_terminal_size((PIPED, 24)).columns
+        print(as_text(heads, cells, width=width), end="")
 
 
-def _listed(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """Returns a run's line or JSON entry; its state is `damaged` if files are unreadable. None if it does not match."""
+def _matching_entry(run: Run, arguments: Namespace) -> dict[str, object] | None:
+    """Returns a matching run's line or JSON entry, with the state `damaged` if files are unreadable; else None."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (
@@ -123,10 +123,10 @@ def entry_of(run: Run) -> dict[str, Any]:
 def show_run(run: Run, as_json: bool = False) -> None:
     """Prints a run's state, its changed settings and its metrics."""
     status, recipe = run.status, run.override_values.get(RECIPE)
-    changed = changed_settings(run.settings, recipe, run.override_values.get(SCALE)) or []
+    changes = changed_settings(run.settings, recipe, run.override_values.get(SCALE)) or []
     more = {"restarts": run.restarts, "rewinds": rewinds_in_words(run.path)}
     if as_json:
-        settings = [{"name": name, "value": value, "default": default} for name, value, default in changed]
+        settings = [{"name": name, "value": value, "default": default} for name, value, default in changes]
         facts = {"recipe": recipe, "settings": settings, **more}
         print_json({**entry_of(run), **facts, "command": run.command, "go_on_with": resume_command(run)})
         return
@@ -137,12 +137,12 @@ def show_run(run: Run, as_json: bool = False) -> None:
         "started": str(status.get("started"))[:19], "folder": str(run.path), "command": run.command,
         "go on with": resume_command(run),
     }  # fmt: skip
-    told = f"in {RECIPE}={recipe}" if recipe else "default"
-    shown = {name: f"{value}  ({told} {default})" for name, value, default in changed}
-    logged = {name: value for name in SPEED if (value := run.final(name)) is not None}
-    figures = {name: f"{value:,.5g}" for name, value in sorted((run.results | logged).items())}
-    known = {name: value for name, value in state.items() if value}
-    show(run.name, {"run": known, "settings": shown, "figures": figures})
+    source = f"in {RECIPE}={recipe}" if recipe else "default"
+    texts = {name: f"{value}  ({source} {default})" for name, value, default in changes}
+    speeds = {name: value for name in SPEED if (value := run.final(name)) is not None}
+    figures = {name: f"{value:,.5g}" for name, value in sorted((run.results | speeds).items())}
+    entries = {name: value for name, value in state.items() if value}
+    show(run.name, {"run": entries, "settings": texts, "figures": figures})
 
 
 def all_runs(outputs: Path) -> list[Run]:
@@ -158,12 +158,12 @@ def find_run(outputs: Path, name: str) -> Run:
     if (Path(name) / "status.json").is_file():
         return Run(Path(name))
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}
-    found = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
-    if len(found) != 1:
-        what, have = (f"{len(found)} runs", "have") if found else ("no run", "has")
-        told = f"{what} under {str(outputs)!r} {have} {name!r} in the name"
-        raise coded("no_such_run", told + suggest(name, runs))
-    return found[0]
+    matches = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
+    if len(matches) != 1:
+        count, have = (f"{len(matches)} runs", "have") if matches else ("no run", "has")
+        message = f"{count} under {str(outputs)!r} {have} {name!r} in the name"
+        raise coded("no_such_run", message + suggest(name, runs))
+    return matches[0]
 
 
 def _row(entry: dict[str, Any], outputs: Path) -> dict[str, object]:

@@ -5,7 +5,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialized
+from tiryns.runner.cli.compose import add_config_dir_argument, compose, initialize
 from tiryns.runner.config.permissions import allow_code, on_command_line
 from tiryns.runner.run.command.json_output import print_json
 
@@ -18,29 +18,29 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Prints the learning rates; raises ValueError if the steps depend on the data or the schedule has no closed form."""
-    with initialized(arguments.folders), on_command_line(arguments.overrides):
+    with initialize(arguments.folders), on_command_line(arguments.overrides):
         config = compose(arguments.overrides)
         allow_code(config)
     import torch
 
     from tiryns.conf.phases import lengths_of
     from tiryns.conf.values import AT_LEAST_0
-    from tiryns.runner.config.run_config import completed
+    from tiryns.runner.config.run_config import complete
     from tiryns.runner.loop.lengths import run_lengths
     from tiryns.runner.loop.phases import phases_in, settle_phases
     from tiryns.runner.loop.token_ramps import ramps_in
     from tiryns.runner.optim.schedule.plot import in_characters, numbers
     from tiryns.runner.optim.schedule.schedulers import ThreePhaseScheduler
 
-    config = completed(config)
+    config = complete(config)
     phases = phases_in(config)
     lengths = lengths_of(phases, config.trainer) if phases else [int(config.trainer.max_steps)]
-    counted = "phases of tokens" if phases else "trainer.max_steps=-1"
+    setting = "phases of tokens" if phases else "trainer.max_steps=-1"
     if min(steps or -1 for steps in lengths) > 0:
         settle_phases(config, [steps for steps in lengths if steps])
-        counted = next((ramp.where for ramp in ramps_in(config, config, config.trainer.max_steps)), "")
-    if counted:
-        raise ValueError(f"{counted}: its steps follow from the data; `tiryns plan` draws them")
+        setting = next((ramp.where for ramp in ramps_in(config, config, config.trainer.max_steps)), "")
+    if setting:
+        raise ValueError(f"{setting}: its steps follow from the data; `tiryns plan` draws them")
     max_steps = int(config.trainer.max_steps)
     lr = float(config.optimizer.get("lr", 1e-3))
     if problem := AT_LEAST_0.problem(lr):

@@ -62,16 +62,16 @@ def _group(group: str) -> Schema:
     if any(is_part(group, name) for name in options):
         parts = {name: {"anyOf": [option, {"type": "null"}]} for name, option in options.items()}
         return {"type": "object", "properties": parts}
-    own = {"type": "object", "required": ["_target_"], "description": "a component of your own"}
-    return {"anyOf": [*options.values(), own]}
+    component = {"type": "object", "required": ["_target_"], "description": "a component of your own"}
+    return {"anyOf": [*options.values(), component]}
 
 
 def _defaults() -> Schema:
-    chosen: Schema = {}
+    props: Schema = {}
     for group in OPTIONS:
-        own: Schema = {"type": ["string", "array", "null"]}
-        chosen[f"override /{group}"] = chosen[f"/{group}"] = {"anyOf": [{"enum": list(OPTIONS[group])}, own]}
-    entry: Schema = {"type": "object", "properties": chosen, "maxProperties": 1}
+        other: Schema = {"type": ["string", "array", "null"]}
+        props[f"override /{group}"] = props[f"/{group}"] = {"anyOf": [{"enum": list(OPTIONS[group])}, other]}
+    entry: Schema = {"type": "object", "properties": props, "maxProperties": 1}
     return {"type": "array", "items": {"anyOf": [entry, {"type": "string"}]}}
 
 
@@ -90,15 +90,15 @@ def _option(group: str, name: str, node: type) -> Schema:
 
 
 def _property(field: Field) -> Schema:
-    found: Schema = {"description": field.about}
+    definition: Schema = {"description": field.about}
     if field.default != "???" and isinstance(field.default, int | float | str | list | None):
-        found["default"] = field.default
+        definition["default"] = field.default
     kinds = _kinds(field.type)
     if not kinds and isinstance(field.allowed, Choice | Bounds):  # typed Any only to allow null
         kinds = [{"type": "string" if isinstance(field.allowed, Choice) else "number"}, {"type": "null"}]
     if kinds:
-        found["anyOf"] = [*(_narrow(kind, field.allowed) for kind in kinds), INTERPOLATION]
-    return found
+        definition["anyOf"] = [*(_narrow(kind, field.allowed) for kind in kinds), INTERPOLATION]
+    return definition
 
 
 def _kinds(annotation: Any) -> list[Schema]:

@@ -10,8 +10,8 @@ LIBRARIES = ("torch", "lightning", "transformers", "hydra-core")
 
 def main(arguments: Namespace) -> None:
     """Prints the versions in one line."""
-    own, *others = ((name, version(name)) for name in ("tiryns", *LIBRARIES))
+    program, *others = ((name, version(name)) for name in ("tiryns", *LIBRARIES))
     if arguments.json:
-        print_json(dict([own, *others]))
+        print_json(dict([program, *others]))
     else:
-        print(f"{' '.join(own)} ({', '.join(map(' '.join, others))})")
+        print(f"{' '.join(program)} ({', '.join(map(' '.join, others))})")

@@ -52,21 +52,21 @@ class Call:
     name: str
     """The target as the config names it."""
 
-    def __call__(self, *args: object, **given: object) -> Any:
+    def __call__(self, *args: object, **values: object) -> Any:
         """Calls the target; raises ValueError if it does not know a setting, lacks one, or refuses the values."""
         names, takes_any = parameters(self.func)
         for other, name in OTHER_NAMES.get(self.group, {}).items():
-            if name in given and other in names and not {*INSTEAD.get(other, ())} & {*self.keywords}:
-                given[other] = given[name]
+            if name in values and other in names and not {*INSTEAD.get(other, ())} & {*self.keywords}:
+                values[other] = values[name]
         bound = {*list(names)[: len(self.args)], *self.keywords}
-        taken = {n: v for n, v in given.items() if (n in names or takes_any) and n not in bound}
-        return self.made(*args, **taken)
+        taken = {n: v for n, v in values.items() if (n in names or takes_any) and n not in bound}
+        return self.build(*args, **taken)
 
     def with_keywords(self, keywords: Mapping[str, Any]) -> "Call":
         """Returns a copy of the call with `keywords` as the node's settings."""
         return replace(self, keywords=keywords)
 
-    def made(self, *args: object, **values: object) -> Any:
+    def build(self, *args: object, **values: object) -> Any:
         """Calls the target with the node's values and all of `values`; raises ValueError as `__call__` does."""
         keywords = {**self.keywords, **values}
         try:
@@ -115,18 +115,18 @@ def parameters(target: Callable[..., Any]) -> tuple[dict[str, Parameter], bool]:
     makers: list[Any] = [target]
     if is_class := isinstance(target, type):
         makers = [vars(cls)["__init__"] for cls in target.__mro__[:-1] if "__init__" in vars(cls)]
-    found: dict[str, Parameter] = {}
+    by_name: dict[str, Parameter] = {}
     for maker in makers:
         try:
-            own = list(inspect.signature(maker).parameters.values())[is_class:]
+            of_maker = list(inspect.signature(maker).parameters.values())[is_class:]
         except (TypeError, ValueError):
-            return found, True
-        named = [p for p in own if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-        found = {**{p.name: p for p in named}, **found}
-        if not any(p.kind is p.VAR_KEYWORD for p in own):
-            return found, False
+            return by_name, True
+        with_names = [p for p in of_maker if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        by_name = {**{p.name: p for p in with_names}, **by_name}
+        if not any(p.kind is p.VAR_KEYWORD for p in of_maker):
+            return by_name, False
     home = str(getattr(makers[-1], "__module__", "")) if makers else ""
-    return found, bool(makers) and home.partition(".")[0] not in LIBRARIES[len(OURS) :]
+    return by_name, bool(makers) and home.partition(".")[0] not in LIBRARIES[len(OURS) :]
 
 
 def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made]], Callable[..., Made]]:
@@ -148,27 +148,27 @@ def takes_settings(option: type, part: str = "") -> Callable[[Callable[..., Made
     """
     names = [f.name for f in fields(option) if f.name != "_target_" and f.name.startswith(part)]
 
-    def decorated(function: Callable[..., Made]) -> Callable[..., Made]:
-        written = inspect.signature(function)
+    def decorate(function: Callable[..., Made]) -> Callable[..., Made]:
+        original = inspect.signature(function)
         taken = [Parameter(name, Parameter.KEYWORD_ONLY) for name in names]
-        for p in written.parameters.values():
+        for p in original.parameters.values():
             if p.name != "settings":
                 as_it_is = part or p.kind is p.VAR_KEYWORD or p.name == "self"
                 taken.append(p if as_it_is else p.replace(kind=p.KEYWORD_ONLY))
-        known = written.replace(parameters=sorted(taken, key=lambda p: p.kind))
+        signature = original.replace(parameters=sorted(taken, key=lambda p: p.kind))
 
         @wraps(function)
         def taking(*args: object, **values: object) -> Made:
             if part and values.keys().isdisjoint(names):
                 return function(*args, settings=option(), **values)
             try:
-                known.bind(*args, **values)
+                signature.bind(*args, **values)
             except TypeError as error:
                 raise TypeError(f"{function.__qualname__}: {error}") from None
             settings = option(**{name: values.pop(name) for name in names})
             return function(*args, settings=settings, **values)
 
-        taking.__signature__ = known  # type: ignore[attr-defined]
+        taking.__signature__ = signature  # type: ignore[attr-defined]
         return taking
 
-    return decorated
+    return decorate

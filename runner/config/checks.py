@@ -66,14 +66,14 @@ def check_run_dir(config: DictConfig) -> None:
 
 def remarks_on(config: DictConfig, hydra: Any) -> Iterator[str]:
     """Yields warnings about the words of a command: an optimizer at the rate of a recipe, epochs that do not count."""
-    typed = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
+    keys = {word.partition("=")[0].lstrip("+") for word in hydra.overrides.task}
     recipe, name = map(hydra.runtime.choices.get, ("experiment", "optimizer"))
-    if recipe and "optimizer" in typed and "optimizer.lr" not in typed and name in OPTIONS["optimizer"]:
-        own, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
-        if own not in (None, rate):
-            yield f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {own} by default"
+    if recipe and "optimizer" in keys and "optimizer.lr" not in keys and name in OPTIONS["optimizer"]:
+        default, rate = asdict(OPTIONS["optimizer"][name]()).get("lr"), config.optimizer.get("lr")
+        if default not in (None, rate):
+            yield f"optimizer.lr={rate} comes from the recipe {recipe}; optimizer={name} has {default} by default"
     steps, epochs = map(config.trainer.get, ("max_steps", "max_epochs"))
-    if epochs and steps and steps > 0 and "trainer.max_epochs" in typed and "trainer.max_steps" not in typed:
+    if epochs and steps and steps > 0 and "trainer.max_epochs" in keys and "trainer.max_steps" not in keys:
         yield f"trainer.max_epochs={epochs} does not count beside trainer.max_steps={steps}: add trainer.max_steps=-1"
 
 
@@ -104,9 +104,9 @@ def check_config(config: DictConfig) -> None:
     for key, value in leaves(values):
         if isinstance(value, int) and abs(value) >= 2**63:
             raise ValueError(f"{key}={value}: no whole number may have more than 64 bits")
-    chosen = _check_fields(config, values)
+    options = _check_fields(config, values)
     _check_task(values)
-    for option, settings in chosen:
+    for option, settings in options:
         for check in checks_of(option, settings):
             check(settings, values)
     trainer = values["trainer"]
@@ -128,8 +128,8 @@ def _brought(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Settings]]:
     """Checks the fields of each chosen registered option; returns the options with their settings."""
-    chosen: list[tuple[type, Settings]] = [(Config, _resolve_values(config, "", values))]
-    check_fields(Config, "", chosen[0][1])
+    options: list[tuple[type, Settings]] = [(Config, _resolve_values(config, "", values))]
+    check_fields(Config, "", options[0][1])
     groups = [name for name in OPTIONS if "/" not in name and name != "model"]
     for group in ("model", *groups):  # the model first, whose name others take over
         node = values[group] if values[group] not in (MISSING, None) else {}
@@ -139,16 +139,16 @@ def _check_fields(config: DictConfig, values: Settings) -> list[tuple[type, Sett
             if name := option_of(group, part):
                 option, settings = OPTIONS[group][name], _resolve_values(config, key, part)
                 check_fields(option, key, settings)
-                chosen.append((option, settings))
-    return chosen
+                options.append((option, settings))
+    return options
 
 
 def _resolve_values(config: DictConfig, prefix: str, values: Settings) -> Settings:
-    found = dict(values)
+    resolved_values = dict(values)
     for name, value in values.items():
         if isinstance(value, str) and "${" in value:
-            found[name] = OmegaConf.select(config, f"{prefix}.{name}".lstrip("."))
-    return found
+            resolved_values[name] = OmegaConf.select(config, f"{prefix}.{name}".lstrip("."))
+    return resolved_values
 
 
 def _check_groups(values: Settings) -> None:
@@ -161,9 +161,9 @@ def _check_groups(values: Settings) -> None:
             missing = [name for name in missing if name not in _brought(node)]
         if missing:
             key = f"{group}.{missing[0]}"
-            chosen = options.get(option_of(group, node) or "")
-            own = [chosen] if chosen else options.values()
-            fields = (field for option in own for field in fields_of(option, group))
+            choice = options.get(option_of(group, node) or "")
+            candidates = [choice] if choice else options.values()
+            fields = (field for option in candidates for field in fields_of(option, group))
             doc = next((field.doc for field in fields if field.key == key), "")
             raise ValueError(f"{key} has no value. {doc}".rstrip())
 
@@ -188,8 +188,8 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
         raise ValueError(f"objective.teacher: {error}") from error
     names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
     if objective.get("teacher") and not any(objective[name] for name in names):
-        told = ", ".join(f"objective.{name}" for name in names)
-        raise ValueError(f"nothing is learnt: {told} are all 0; give one of them a weight")
+        weights = ", ".join(f"objective.{name}" for name in names)
+        raise ValueError(f"nothing is learnt: {weights} are all 0; give one of them a weight")
 
 
 def _check_task(values: Settings) -> None:
@@ -204,10 +204,10 @@ def _check_task(values: Settings) -> None:
             "registers it: imports=[MODULE]" + suggest(task, TASKS)
         )
     tasks = {getattr(option, "task", None) for option in OPTIONS["data"].values()}
-    labelled = objective is not None and objective in tasks
-    if (labelled or objective in TASKS) and option_of("module", values["module"]) == "pretraining":
+    is_labelled = objective is not None and objective in tasks
+    if (is_labelled or objective in TASKS) and option_of("module", values["module"]) == "pretraining":
         raise ValueError(f"objective={objective} needs module=finetuning; experiment={objective} has both")
-    if labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
+    if is_labelled and target_of(data) in ("runner.data.PretrainingData", "runner.data.MixtureData"):
         raise ValueError(
             f"objective={objective} needs labelled data, such as data={data_of(objective)} data.train=train.csv"
         )
@@ -237,8 +237,8 @@ def _check_phases(settings: Settings, config: Settings) -> None:
             raise ValueError(f"{where}.data.max_length={length} is {takes}")
     if phases[0].share is None:
         tokens = sum(phase.tokens or 0 for phase in phases)
-        counted = {"max_steps": -1, "max_tokens": tokens}
-        whole = counted if None in lengths else {"max_steps": sum(length or 0 for length in lengths)}
+        token_budget = {"max_steps": -1, "max_tokens": tokens}
+        whole = token_budget if None in lengths else {"max_steps": sum(length or 0 for length in lengths)}
         trainer = config["trainer"] = {**trainer, **whole}
     decays_of(phases, optimizer)
     scheduler, steps = config["scheduler"], trainer.get("max_steps", -1)
@@ -249,9 +249,9 @@ def _check_phases(settings: Settings, config: Settings) -> None:
     for number, phase in enumerate(phases):
         where = f"{place_of(number, phase.name)}.scheduler"
         check_fields(OPTIONS["scheduler"]["wsd"], where, phase.scheduler)
-    own = {name: value for name, value in scheduler.items() if name != "_target_"}
+    run_schedule = {name: value for name, value in scheduler.items() if name != "_target_"}
     try:
-        schedule_of(own, steps, phases, optimizer.get("lr"))
+        schedule_of(run_schedule, steps, phases, optimizer.get("lr"))
     except ValueError as error:
         raise ValueError(f"{error}" if has_own_schedules(phases) else f"scheduler: {error}") from error
 
@@ -260,13 +260,13 @@ def _check_objective(where: str, phase: Phase, config: Settings) -> None:
     objective = config["objective"]
     option = option_of("objective", objective)
     fields = fields_of(OPTIONS["objective"][option], "") if option else ()
-    known = [field.name for field in fields] or [name for name in objective if name != "_target_"]
-    if evaluated := [name for name in phase.objective if name in EVALUATED]:
-        own = "validation is as the run's own settings say; leave it out"
-        raise ValueError(f"{where}.objective.{evaluated[0]}: {own}")
-    check_names(f"{where}.objective", phase.objective, known, ": the objective of a run has")
+    names = [field.name for field in fields] or [name for name in objective if name != "_target_"]
+    if validation_names := [name for name in phase.objective if name in EVALUATED]:
+        reason = "validation is as the run's own settings say; leave it out"
+        raise ValueError(f"{where}.objective.{validation_names[0]}: {reason}")
+    check_names(f"{where}.objective", phase.objective, names, ": the objective of a run has")
     if option:
         check_fields(OPTIONS["objective"][option], f"{where}.objective", phase.objective)
-        changed = {**objective, **phase.objective}
-        for check in checks_of(OPTIONS["objective"][option], changed):
-            check(changed, config)
+        settings = {**objective, **phase.objective}
+        for check in checks_of(OPTIONS["objective"][option], settings):
+            check(settings, config)

@@ -43,21 +43,21 @@ MOST_READ = 200
 MOST_PADDED = 1 << 20
 """Greatest length to which a tokenizer may pad by itself, in tokens."""
 
-_allowed = False
+_may_run_code = False
 
 own_architectures: dict[str, Callable[[], None]] = {}
 """Functions that register an architecture of this project with transformers, by its `model_type`."""
 
 
-def allow_custom_code(allowed: bool) -> None:
+def allow_custom_code(may_run: bool) -> None:
     """Sets whether models may run code of their own from now on."""
-    global _allowed
-    _allowed = allowed
+    global _may_run_code
+    _may_run_code = may_run
 
 
 def custom_code_allowed() -> bool:
     """Whether models may run code of their own."""
-    return _allowed
+    return _may_run_code
 
 
 def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> Any:
@@ -68,21 +68,21 @@ def from_pretrained(loader: Any, name_or_path: str | Path, **options: Any) -> An
 
     # what is missing or broken is told by the loading below
     with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
-        known, _ = PretrainedConfig.get_config_dict(name_or_path, revision=options.get("revision") or "main")
-        if make_known := own_architectures.get(str(known.get("model_type"))):
+        config, _ = PretrainedConfig.get_config_dict(name_or_path, revision=options.get("revision") or "main")
+        if make_known := own_architectures.get(str(config.get("model_type"))):
             make_known()
     try:
-        loaded = loader.from_pretrained(name_or_path, trust_remote_code=_allowed, **options)
+        instance = loader.from_pretrained(name_or_path, trust_remote_code=_may_run_code, **options)
     except ValueError as error:
-        if not _allowed and "trust_remote_code" in str(error):
+        if not _may_run_code and "trust_remote_code" in str(error):
             raise CustomCodeRefused(
                 f"{str(name_or_path)!r} brings code of its own (auto_map), which is not run: read it, and if you trust "
                 "it, allow it with trust_remote_code=true on the command line"
             ) from error
         raise
-    if not isinstance(getattr(loaded, "architectures", None), list | None):
+    if not isinstance(getattr(instance, "architectures", None), list | None):
         raise ValueError(f"'architectures' in the config of {str(name_or_path)!r} is no list of names")
-    return loaded
+    return instance
 
 
 class CustomCodeRefused(ValueError):
@@ -106,11 +106,11 @@ def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
     for name in names:
         # the loader says what is wrong with the name
         with suppress(OSError, ValueError, TypeError):
-            known = try_to_load_from_cache(name_or_path, name, revision=commit) if commit else None
-            if known is not None and not isinstance(known, str):  # the repository has no such file
+            entry = try_to_load_from_cache(name_or_path, name, revision=commit) if commit else None
+            if entry is not None and not isinstance(entry, str):  # the repository has no such file
                 continue
             file = Path(
-                known or str(cached_file(name_or_path, name, revision=options.get("revision") or "main"))
+                entry or str(cached_file(name_or_path, name, revision=options.get("revision") or "main"))
             )
             if commit is None and (commit := extract_commit_hash(file.as_posix(), None)):
                 options["revision"] = commit
@@ -120,8 +120,8 @@ def _files_of(name_or_path: str, options: dict[str, Any]) -> Iterator[Path]:
 
 
 @cache
-def check_files(file: Path, changed: int) -> None:
-    """Raises CustomCodeRefused if a model's file would load code or fill memory; `changed` is its mtime (cache key)."""
+def check_files(file: Path, mtime: int) -> None:
+    """Raises CustomCodeRefused if a model's file would load code or fill memory; `mtime` is part of the cache key."""
     values = read_json(file, {})
     if file.name.startswith("config"):
         for key, value in (choice for node in mappings_in(values) for choice in node.items()):
@@ -138,13 +138,13 @@ def check_files(file: Path, changed: int) -> None:
 
 def mappings_in(values: object) -> Iterator[Mapping[str, Any]]:
     """Yields each mapping in a value of JSON, at any depth, in their order."""
-    left = [values]
-    while left:
-        node = left.pop()
+    stack = [values]
+    while stack:
+        node = stack.pop()
         if isinstance(node, Mapping):
             yield node
         if isinstance(node, list | Mapping):
-            left += reversed([*(node.values() if isinstance(node, Mapping) else node)])
+            stack += reversed([*(node.values() if isinstance(node, Mapping) else node)])
 
 
 def kernel_problem(key: str, value: object) -> str | None:
@@ -159,8 +159,8 @@ def kernel_problem(key: str, value: object) -> str | None:
         return None
     if isinstance(value, Mapping):  # a choice for each part of the model
         return next(filter(None, (kernel_problem(key, part) for part in value.values())), None)
-    chosen = str(value).strip().removeprefix("paged|")
-    is_known = chosen in PLAIN or (chosen == "flash_attention_2" and find_spec("flash_attn") is not None)
+    kernel = str(value).strip().removeprefix("paged|")
+    is_known = kernel in PLAIN or (kernel == "flash_attention_2" and find_spec("flash_attn") is not None)
     if not value or (is_choice and is_known):
         return None
     return "it would run code from the hub. There are sdpa and eager"
@@ -173,14 +173,14 @@ def growth_of(tokenizer: Mapping[str, Any]) -> float:
         >>> growth_of({"normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "    "}})
         4.0
     """
-    padding, added = (
+    padding, processor_values = (
         [value for node in mappings_in(tokenizer.get(name)) for value in node.values()]
         for name in ("padding", "post_processor")
     )
-    padded = [value for value in padding if isinstance(value, int)]
-    parts = [len(part) for part in added if isinstance(part, list)]
-    read, written = (_growth_of_steps([tokenizer.get(name) for name in names]) for names in STEPS)
-    return max(read, written, *parts, max(padded, default=0) / MOST_PADDED * MOST_GROWTH)
+    pad_lengths = [value for value in padding if isinstance(value, int)]
+    parts = [len(part) for part in processor_values if isinstance(part, list)]
+    encoding, decoding = (_growth_of_steps([tokenizer.get(name) for name in names]) for names in STEPS)
+    return max(encoding, decoding, *parts, max(pad_lengths, default=0) / MOST_PADDED * MOST_GROWTH)
 
 
 def _growth_of_steps(parts: object) -> float:
@@ -192,11 +192,11 @@ def _growth_of_steps(parts: object) -> float:
             most = floor = most * _growth_of_step(step)
             continue
         pattern: Any = step.get("pattern")
-        fixed, by = pattern.get("String") if isinstance(pattern, Mapping) else None, 1.0 + len(content)
-        if isinstance(fixed, str) and fixed:
+        literal, by = pattern.get("String") if isinstance(pattern, Mapping) else None, 1.0 + len(content)
+        if isinstance(literal, str) and literal:
             before, by = (
-                max(floor, *(of_written.get(one, 1.0) for one in {*fixed})),
-                len(content) / len(fixed),
+                max(floor, *(of_written.get(one, 1.0) for one in {*literal})),
+                len(content) / len(literal),
             )
         else:
             before, read = most, str(pattern.get("Regex") if isinstance(pattern, Mapping) else "")
@@ -269,5 +269,5 @@ def field_of(config: Mapping[str, Any], error: KeyError) -> str | None:
         >>> field_of({"hidden_size": 8, "hidden_act": "nope"}, KeyError("nope"))
         "hidden_act='nope'"
     """
-    looked_up = error.args[:1]
-    return next((f"{name}={value!r}" for name, value in config.items() if looked_up == (value,)), None)
+    missing_key = error.args[:1]
+    return next((f"{name}={value!r}" for name, value in config.items() if missing_key == (value,)), None)

@@ -27,9 +27,9 @@ from tiryns.runner.config import reach
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.config.targets import allow_targets, built_in_targets, check_target
 from tiryns.runner.patches.hydra.composition import checking
-from tiryns.runner.run.command.words import literal, quoted, trusting
+from tiryns.runner.run.command.words import literal, quote, trusting
 from tiryns.runner.run.model_folder import check_links, is_sealed, own_words
-from tiryns.runner.run.redaction import redacted
+from tiryns.runner.run.redaction import redact
 from tiryns.runner.run.yaml_files import leaves, read_config
 
 BUILT = ("hydra.callbacks", "hydra.launcher", "hydra.sweeper")
@@ -48,7 +48,7 @@ _STREAMS = ("ext://sys.stdout", "ext://sys.stderr")
 _INTERPOLATION = re.compile(r"\s*\$\{.*\}\s*", re.DOTALL)
 _LOG_FILE = re.compile(r"\$\{hydra\.(runtime\.output_dir|sweep\.dir|run\.dir)\}/[\w.${}-]+\.log")
 
-_typed: list[str] | None = None
+_words: list[str] | None = None
 
 
 @contextmanager
@@ -57,22 +57,20 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
 
     Every config is checked as soon as Hydra has composed it, before Hydra builds anything from it.
     """
-    global _typed
-    before, _typed = _typed, trusted_words(words)
+    global _words
+    before, _words = _words, trusted_words(words)
     overrides = "hydra.sweeper.overrides"  # in which a suite that goes on has the words of its jobs
-    noted = [given for word in _typed if word.startswith(f"{overrides}=") for given in reach.given_by(word)]
-    _typed += [
-        str(word).replace("\\${", "${") for given in noted for word in reach.value_at(given, overrides)
-    ]
-    known = {redacted(word) for word in _typed}
+    nodes = [node for word in _words if word.startswith(f"{overrides}=") for node in reach.configs_of(word)]
+    _words += [str(word).replace("\\${", "${") for node in nodes for word in reach.value_at(node, overrides)]
+    redacted_words = {redact(word) for word in _words}
     try:
         with (
             checking(check_hydra),
-            trusting(lambda word: word in known or reach.is_swept(word, _typed or ())),
+            trusting(lambda word: word in redacted_words or reach.is_swept(word, _words or ())),
         ):
             yield
     finally:
-        _typed = before
+        _words = before
 
 
 def trusted_words(words: Sequence[str]) -> list[str]:
@@ -80,16 +78,16 @@ def trusted_words(words: Sequence[str]) -> list[str]:
 
     Raises ValueError if the run or sweep is somebody else's and has links that would be written through.
     """
-    named = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
-    noted: list[str] = []
-    for path in named:
+    paths = [Path(word.partition("=")[2].strip("'\"")) for word in words if word.startswith("resume=")]
+    earlier_words: list[str] = []
+    for path in paths:
         folder = path
         if path.suffix == ".ckpt":  # a branch writes to a folder of its own
             folder = path.parent.parent
         else:
             check_links(folder)
-        noted += [*own_words(folder), f"hydra.sweep.dir={quoted(str(folder))}"]
-    return [*noted, *words]
+        earlier_words += [*own_words(folder), f"hydra.sweep.dir={quote(str(folder))}"]
+    return [*earlier_words, *words]
 
 
 def allow_code(config: DictConfig) -> None:
@@ -106,51 +104,51 @@ def check_permissions(config: DictConfig, words: Sequence[str] | None = None) ->
     Settings in `words` are the user's own; by default the words of `on_command_line`. Outside of `on_command_line`, as in
     the ranks of a checked command, nothing is refused.
     """
-    typed = _typed if words is None else words
-    if typed is None:
+    command_words = _words if words is None else words
+    if command_words is None:
         return
-    if refused := _refusals(config, typed):
-        raise _refusal(refused)
+    if refusals := _refusals(config, command_words):
+        raise _refusal(refusals)
 
 
-def _refusals(config: DictConfig, typed: Sequence[str]) -> list[reach.Reached]:
+def _refusals(config: DictConfig, words: Sequence[str]) -> list[reach.Reached]:
     running = (
         reach.Reached(key, value, "", reach.RUNS)
         for key in sorted(reach.keys_that_run_code())
-        if (value := reach.value_at(config, key)) and not _is_own(key, value, typed)
+        if (value := reach.value_at(config, key)) and not _is_own(key, value, words)
     )
-    return [*running, *_not_own(config, reach.reached(config), typed)]
+    return [*running, *_not_own(config, reach.find(config), words)]
 
 
 def _not_own(
-    config: DictConfig, found: Iterable[reach.Reached], typed: Sequence[str]
+    config: DictConfig, reaches: Iterable[reach.Reached], words: Sequence[str]
 ) -> Iterator[reach.Reached]:
-    for one in found:
-        key, value, used, why = one
+    for one in reaches:
+        key, value, destination, why = one
         if why == reach.FETCHES:
-            starts = [*(config.get("allowed_addresses") or ()), *reach.addresses_in(_own_texts(typed))]
-            is_own = reach.covers(starts, used) or _is_own(key, value, typed)
+            starts = [*(config.get("allowed_addresses") or ()), *reach.addresses_in(_own_texts(words))]
+            is_own = reach.covers(starts, destination) or _is_own(key, value, words)
         elif why == reach.LOOKS_UP:
-            is_own = used in reach.variables_in(_own_texts(typed)) or _is_own(key, value, typed)
+            is_own = destination in reach.variables_in(_own_texts(words)) or _is_own(key, value, words)
         elif key == "hydra/launcher":
-            is_own = f"{key}={value}" in typed or any(
+            is_own = f"{key}={value}" in words or any(
                 f"'{name}{key}': '{value}'" in str(content.get("defaults"))
                 for content in _own_contents()
                 for name in ("", "/", "override ", "override /")
             )
         else:
-            is_own = (key.rpartition(".")[2], value) in _defaults() or _is_own(key, value, typed)
+            is_own = (key.rpartition(".")[2], value) in _defaults() or _is_own(key, value, words)
         if not is_own:
             yield one
 
 
-def _refusal(refused: Sequence[reach.Reached]) -> ValueError:
+def _refusal(refusals: Sequence[reach.Reached]) -> ValueError:
     """Returns the error for settings that are not the user's own: what is wrong with the first, what to type for all."""
-    key, _, used, why = refused[0]
+    key, _, text, why = refusals[0]
     counts = "it counts on the command line" + " alone" * (why == reach.RUNS)
-    words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refused}
+    words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refusals}
     return ValueError(
-        f"{key} {why}{f' ({used})' if used else ''}: {counts}, not in a recipe, nor in the overrides of a run that is "
+        f"{key} {why}{f' ({text})' if text else ''}: {counts}, not in a recipe, nor in the overrides of a run that is "
         f"resumed. To allow it, give it there: {' '.join(words.values())}"
     )
 
@@ -168,8 +166,8 @@ def words_to_repeat(folder: Path, words: Iterable[str] | None = None) -> list[st
     """
     if is_sealed(folder):
         return []
-    typed = (_typed or ()) if words is None else words
-    by_key = {word.partition("=")[0].lstrip("+"): word for word in typed}
+    command_words = (_words or ()) if words is None else words
+    by_key = {word.partition("=")[0].lstrip("+"): word for word in command_words}
     return [
         word
         for key, word in by_key.items()
@@ -190,15 +188,15 @@ def check_hydra(config: DictConfig) -> Iterable[str]:
     """
     key = "hydra.job.env_set"  # such as a search path
     variables = reach.plain(OmegaConf.select(config, key))
-    if variables and _typed is not None and not _is_own(key, variables, _typed):
+    if variables and _words is not None and not _is_own(key, variables, _words):
         raise ValueError(f"{key} can make programs run other code, so it counts on the command line alone")
     settings = reach.plain(config.hydra)
     targets = list(_checked_targets(config.hydra, settings, "hydra"))
     for name in ("job_logging", "hydra_logging"):
         for key, value in leaves(settings.get(name), f"hydra.{name}"):
             _check_logging(key, value)
-    if _typed is not None and (refused := [*_not_own(config, reach.reached(config, of_hydra=True), _typed)]):
-        raise _refusal([*refused, *_refusals(config, _typed)])
+    if _words is not None and (refusals := [*_not_own(config, reach.find(config, of_hydra=True), _words)]):
+        raise _refusal([*refusals, *_refusals(config, _words)])
     return [*targets, *chain(*NAMING.values())]
 
 
@@ -223,8 +221,8 @@ def _check_logging(key: str, value: object) -> None:
     last = key.rpartition(".")[2]
     if last in NAMING:
         if value not in NAMING[last]:
-            known = ", ".join(NAMING[last])
-            raise ValueError(f"{key}: {value!r} is not allowed in a logging config; there are: {known}")
+            names = ", ".join(NAMING[last])
+            raise ValueError(f"{key}: {value!r} is not allowed in a logging config; there are: {names}")
     elif last == "filename":
         if not _LOG_FILE.fullmatch(str(value)):
             place = "${hydra.runtime.output_dir}/NAME.log"
@@ -235,42 +233,42 @@ def _check_logging(key: str, value: object) -> None:
 
 def is_own(config: DictConfig, key: str) -> bool:
     """Whether the value of a setting is the user's own; always True outside of `on_command_line`."""
-    return _typed is None or _is_own(key, reach.value_at(config, key), _typed)
+    return _words is None or _is_own(key, reach.value_at(config, key), _words)
 
 
 def _is_own(key: str, value: object, words: Sequence[str]) -> bool:
     """Whether the words of the command, or a file of the user's own, give a setting just this value."""
-    given = OmegaConf.create({})
+    config = OmegaConf.create({})
     for word in words:
         name = word.partition("=")[0].lstrip("+")
         if name in OPTIONS:  # a choice of an option gives no value
             continue
         if name == key or key.startswith((f"{name}.", f"{name}[")) or name.startswith(f"{key}."):
-            values = reach.given_by(word)
+            values = reach.configs_of(word)
             if len(values) == 1:
-                given.merge_with(values[0])
+                config.merge_with(values[0])
             elif any(reach.value_at(swept, key) == value for swept in values):
                 return True
     parts = key.split(".")  # a file of a group has the last of them
     names = [".".join(parts[i:]) for i in range(len(parts))]
-    return reach.value_at(given, key) == value or any(
+    return reach.value_at(config, key) == value or any(
         value == reach.value_at(content, name) for content in _own_contents() for name in names
     )
 
 
 def _own_contents() -> Iterator[Settings]:
     """Yields the contents of all configs in the user's own folders: those of `TIRYNS_CONF`, and of installed packages."""
-    named = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
+    folders = filter(None, os.environ.get("TIRYNS_CONF", "").split(os.pathsep))
     packages = map(find_spec, ("tiryns.conf", *(place.removeprefix("pkg://") for place in SEARCHED)))
-    places = chain(named, *((found and found.submodule_search_locations) or () for found in packages))
+    places = chain(folders, *((spec and spec.submodule_search_locations) or () for spec in packages))
     for file in chain.from_iterable(Path(place).expanduser().rglob("*.yaml") for place in places):
         if file.is_file():
             yield _content(file, file.stat().st_mtime_ns)
 
 
 @cache
-def _content(file: Path, changed: int) -> Settings:
-    """Returns the content of a config file; empty if it is not a config. `changed` is its mtime (cache key)."""
+def _content(file: Path, mtime: int) -> Settings:
+    """Returns the content of a config file; empty if it is not a config. `mtime` is part of the cache key."""
     try:
         return reach.plain(read_config(file))  # type: ignore[no-any-return]
     except (ValueError, OmegaConfBaseException):
@@ -286,6 +284,6 @@ def _own_texts(words: Iterable[str]) -> str:
 
 @cache
 def _defaults() -> frozenset[tuple[str, str]]:
-    options = [Config, *(option for named in OPTIONS.values() for option in named.values())]
-    found = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
-    return frozenset((name, default) for name, default in found if isinstance(default, str))
+    options = [Config, *(option for by_name in OPTIONS.values() for option in by_name.values())]
+    defaults = [(f.name, f.default) for option in options if is_dataclass(option) for f in fields(option)]
+    return frozenset((name, default) for name, default in defaults if isinstance(default, str))

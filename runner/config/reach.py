@@ -24,8 +24,8 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import rules_of
 from tiryns.former import canonical
 from tiryns.runner.config.targets import LIBRARIES, OURS, built_in_targets
-from tiryns.runner.patches.omegaconf import noted
-from tiryns.runner.run.redaction import is_public, looked_up
+from tiryns.runner.patches.omegaconf import raw_values
+from tiryns.runner.run.redaction import is_public, lookup_names
 
 _LOCAL = r"(?:file:///|local://)(?!.*::)"
 _ADDRESS = re.compile(rf"\s*(?:store:\s*)?((?!{_LOCAL})[\w.+-]+(?:://|::(?=.*://))\S.*)", re.DOTALL)
@@ -59,11 +59,11 @@ _addresses: tuple[str, ...] = ()
 
 
 class Reached(NamedTuple):
-    """A setting that reaches outside of its run, with its value unresolved (`value`) and resolved (`used`)."""
+    """A setting that reaches outside of its run, with its value unresolved (`value`) and resolved (`destination`)."""
 
     key: str
     value: Any
-    used: str
+    destination: str
     why: str
 
 
@@ -104,7 +104,7 @@ def covers(starts: Iterable[str], address: str) -> bool:
 
 def addresses_in(text: str) -> list[str]:
     """Returns the addresses in a text, such as a command or a file of YAML."""
-    return [part for found in _ADDRESSES.findall(text) for part in found.split("::") if "://" in part]
+    return [part for address in _ADDRESSES.findall(text) for part in address.split("::") if "://" in part]
 
 
 def variables_in(text: str) -> list[str]:
@@ -117,21 +117,21 @@ def variables_in(text: str) -> list[str]:
     return [name.strip("'\" ") for name in _VARIABLE.findall(text)]
 
 
-def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
+def find(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
     """Yields the settings of a config, or of Hydra's part of it, that reach outside of the run."""
     if not of_hydra:
         # the latter count where a run begins
         others = ("hydra",) if "hydra" in config else ("outputs", "resume")
-        for name, value in noted(config).items():
+        for name, value in raw_values(config).items():
             if name not in others:
-                yield from _reached(config, name, value, str(name))
+                yield from _find(config, name, value, str(name))
         return
-    hydra, values = config.hydra, noted(config.hydra)
+    hydra, values = config.hydra, raw_values(config.hydra)
     for name in ("run", "sweep", "output_subdir", "launcher", "sweeper"):
-        yield from _reached(hydra, name, values.get(name), f"hydra.{name}")
-    if isinstance(job := noted(values["job"]).get("name"), str):
-        yield from _reached(hydra.job, "name", job, "hydra.job.name")
-        yield from _places_of(str(_used(hydra.job, "name", job)), job, "hydra.job.name", True)  # of the log
+        yield from _find(hydra, name, values.get(name), f"hydra.{name}")
+    if isinstance(job := raw_values(values["job"]).get("name"), str):
+        yield from _find(hydra.job, "name", job, "hydra.job.name")
+        yield from _places_of(str(_resolve(hydra.job, "name", job)), job, "hydra.job.name", True)  # the log
     if hydra.mode == RunMode.MULTIRUN:
         if not {"-m", "--multirun"} & {*sys.argv}:
             yield Reached("hydra.mode", "MULTIRUN", "MULTIRUN", "starts several runs, as -m does")
@@ -140,50 +140,48 @@ def reached(config: DictConfig, of_hydra: bool = False) -> Iterator[Reached]:
             yield Reached("hydra/launcher", choice, choice, "submits jobs")
 
 
-def _reached(
-    parent: object, name: object, value: object, key: str, library: bool = False
-) -> Iterator[Reached]:
+def _find(parent: object, name: object, value: object, key: str, library: bool = False) -> Iterator[Reached]:
     """Yields the unresolved value, and each value nested in it, that reaches outside of the run."""
     if isinstance(value, DictConfig | ListConfig):
-        inside, is_mapping = noted(value), isinstance(value, DictConfig)
+        inside, is_mapping = raw_values(value), isinstance(value, DictConfig)
         target = canonical(str(inside.get("_target_"))) if is_mapping else ""
         library = (library or target.startswith(LIBRARIES[len(OURS) :])) and key.startswith(_COMPONENTS)
         for inner, one in inside.items() if is_mapping else enumerate(inside):
             below = f"{key}.{inner}" if is_mapping else f"{key}[{inner}]"
-            yield from _reached(value, inner, one, below, library)
+            yield from _find(value, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
-        before, used = len(looked_up), _used(parent, name, value)
-        variables = looked_up[before:]
-        if used is value and "${" in value:  # known at run time alone; a name that is put together may be any
+        before, text = len(lookup_names), _resolve(parent, name, value)
+        variables = lookup_names[before:]
+        if text is value and "${" in value:  # known at run time alone; a name that is put together may be any
             variables += [*variables_in(value), *_MADE.findall(value)]
         for variable in variables:
             if "$" in variable or not is_public(variable):
                 yield Reached(key, value, variable, LOOKS_UP)
-        if OmegaConf.is_config(used):  # made by the value, or elsewhere in the config
-            yield from _reached(parent, name, used, key, library)
-        elif found := _ADDRESS.match(str(used)):
-            yield Reached(key, value, found[1], FETCHES)
+        if OmegaConf.is_config(text):  # made by the value, or elsewhere in the config
+            yield from _find(parent, name, text, key, library)
+        elif match := _ADDRESS.match(str(text)):
+            yield Reached(key, value, match[1], FETCHES)
         else:
             names = _WRITTEN if key.startswith((*_COMPONENTS, "hydra.")) else _KNOWN_WRITTEN
-            yield from _places_of(str(used), value, key, bool(names.fullmatch(str(name))), library)
+            yield from _places_of(str(text), value, key, bool(names.fullmatch(str(name))), library)
 
 
-def _places_of(used: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
-    """Yields the value if its resolved form `used` is outside of this folder, or, in a component, of the run's folder."""
-    is_path = used.startswith(("/", "~")) or ".." in Path(used).parts
+def _places_of(text: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:
+    """Yields the value if its resolved form `text` is outside of this folder, or, in a component, of the run's folder."""
+    is_path = text.startswith(("/", "~")) or ".." in Path(text).parts
     in_component = key.startswith(_COMPONENTS)
-    by_position = library and "._args_[" in key and re.search(r"[^\d:]", used) is not None
+    by_position = library and "._args_[" in key and re.search(r"[^\d:]", text) is not None
     if is_place and not in_component:
         roots = [Path.cwd(), *_places]
-        whole = Path(os.path.realpath(used))
-        inside = not used.startswith("~") and any(map(whole.is_relative_to, roots))
-        if not inside and used not in ("auto", "None"):
-            yield Reached(key, value, used, "is outside of this folder")
+        whole = Path(os.path.realpath(text))
+        inside = not text.startswith("~") and any(map(whole.is_relative_to, roots))
+        if not inside and text not in ("auto", "None"):
+            yield Reached(key, value, text, "is outside of this folder")
     elif is_place or by_position or (library and is_path):
-        yield Reached(key, value, used, "may be outside of the run's folder")
+        yield Reached(key, value, text, "may be outside of the run's folder")
 
 
-def _used(parent: Any, name: Any, value: Any) -> Any:
+def _resolve(parent: Any, name: Any, value: Any) -> Any:
     """Returns a value of a node with its interpolations resolved; the value itself if that fails."""
     if isinstance(value, str) and "${" not in value:
         return value
@@ -195,7 +193,7 @@ def _used(parent: Any, name: Any, value: Any) -> Any:
 
 def keys_that_run_code() -> set[str]:
     """Returns the keys of settings that let code of others run."""
-    options = [(f"{group}.", option) for group, named in OPTIONS.items() for option in named.values()]
+    options = [(f"{group}.", option) for group, by_name in OPTIONS.items() for option in by_name.values()]
     return {
         prefix.replace("/", ".") + name
         for prefix, option in [("", Config), *options]
@@ -214,23 +212,23 @@ def reaches(word: str) -> bool:
     if word.lstrip("+~").startswith(("hydra/", "hydra.mode", "hydra.job")):
         return True
     keys = keys_that_run_code()
-    for values in map(plain, given_by(word)):
+    for values in map(plain, configs_of(word)):
         if any(value_at(values, key) for key in keys):
             return True
         of_hydra = {f"hydra.{name}": value for name, value in (values.pop("hydra", None) or {}).items()}
-        if any(True for _ in reached(OmegaConf.create({"hydra": {}, **values, **of_hydra}))):
+        if any(True for _ in find(OmegaConf.create({"hydra": {}, **values, **of_hydra}))):
             return True
     return False
 
 
-def is_swept(word: str, typed: Sequence[str]) -> bool:
+def is_swept(word: str, words: Sequence[str]) -> bool:
     """Whether a word of a job gives one of the values of a typed sweep."""
-    sweeps = (other for other in typed if other.partition("=")[0] == word.partition("=")[0] and "," in other)
-    return any(one == value for other in sweeps for one in given_by(other) for value in given_by(word))
+    sweeps = (other for other in words if other.partition("=")[0] == word.partition("=")[0] and "," in other)
+    return any(one == value for other in sweeps for one in configs_of(other) for value in configs_of(word))
 
 
 @lru_cache(4096)  # each job of a sweep is compared with all values of the sweep
-def given_by(word: str) -> tuple[DictConfig, ...]:
+def configs_of(word: str) -> tuple[DictConfig, ...]:
     """Returns a config for each value of an override, with only this value set; empty if `word` sets no value."""
     name, parser, values = word.partition("=")[0].lstrip("+"), OverridesParser.create(), []
     with suppress(HydraException):
@@ -240,17 +238,17 @@ def given_by(word: str) -> tuple[DictConfig, ...]:
             values = [parser.parse_override(f"{name}={text}").value() for text in texts]
         elif not override.is_sweep_override() and not override.is_delete():
             values = [override.value()]
-    found = tuple(OmegaConf.create({}) for _ in values)
-    for config, value in zip(found, values, strict=True):
+    configs = tuple(OmegaConf.create({}) for _ in values)
+    for config, value in zip(configs, values, strict=True):
         OmegaConf.update(config, name, value)
-    return found
+    return configs
 
 
 def value_at(config: object, key: str) -> Any:
     """Returns the value at a key, with interpolations unresolved; None if it is missing."""
     value: Any = config
     for part in re.findall(r"[^.\[\]]+", key):
-        value = noted(value) if OmegaConf.is_config(value) else value
+        value = raw_values(value) if OmegaConf.is_config(value) else value
         if isinstance(value, list):
             value = {str(i): one for i, one in enumerate(value)}
         value = value.get(part) if isinstance(value, dict) else None

@@ -42,7 +42,7 @@ EMPTY = ("callback", "logger")
 """Groups that may be empty."""
 
 
-def completed(config: DictConfig) -> DictConfig:
+def complete(config: DictConfig) -> DictConfig:
     """Returns a changeable copy of a config, which has every setting of our trainer.
 
     If Lightning has a setting under another name, its value is used. Other missing settings are as in `trainer=auto`.
@@ -59,8 +59,8 @@ def completed(config: DictConfig) -> DictConfig:
             defaults["max_steps"] = -1
         for name, value in defaults.items():
             if name not in copy.trainer and name != "_target_":
-                theirs = copy.trainer.get(LIGHTNING.get(name, name))
-                copy.trainer[name] = value if theirs is None else theirs
+                lightning_value = copy.trainer.get(LIGHTNING.get(name, name))
+                copy.trainer[name] = value if lightning_value is None else lightning_value
     return copy
 
 
@@ -71,7 +71,7 @@ def begun_in(folder: Path) -> list[Path]:
 
     For a run, folders where a new path of its data was typed come first (newest first), then the folder where it began.
     """
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     seen: set[Path] = set()
     while (folder := folder.resolve()) not in seen:
         seen.add(folder)
@@ -80,11 +80,11 @@ def begun_in(folder: Path) -> list[Path]:
         places += [(sweep, read_json(sweep / SWEEP, {}).get("begun_in")) for sweep in (folder, folder.parent)]
         for base, place in places:
             match place:
-                case [str(noted), str(relative)]:
-                    found |= {Path(noted): None, (base / relative).resolve(): None}
+                case [str(absolute), str(relative)]:
+                    folders |= {Path(absolute): None, (base / relative).resolve(): None}
         if isinstance(parent := status.get("branched_from"), str):
             folder = Path(parent).parents[1] if parent.endswith(".ckpt") else Path(parent)
-    return [place for place in found if place.is_dir() and place != Path.cwd().resolve()]
+    return [place for place in folders if place.is_dir() and place != Path.cwd().resolve()]
 
 
 def from_begin(config: DictConfig, folder: Path) -> DictConfig:
@@ -96,47 +96,47 @@ def from_begin(config: DictConfig, folder: Path) -> DictConfig:
     OmegaConf.set_readonly(copy, False)
     for group in GROUPS:
         if isinstance(node := copy.get(group), DictConfig):
-            for inner, key, text in _named(node, False):
-                inner[key] = found_from(text, places)
+            for inner, key, text in _paths_in(node, False):
+                inner[key] = path_from(text, places)
     return copy
 
 
-def recorded_config(folder: Path, allowed: Sequence[str]) -> DictConfig:
+def recorded_config(folder: Path, words: Sequence[str]) -> DictConfig:
     """Returns the completed config of a run, with relative paths resolved from the folder where the run was begun.
 
-    `allowed` are words that let code of others run, in addition to the words with which the user began the run.
+    `words` are words that let code of others run, in addition to the words with which the user began the run.
     """
     config = read_config(folder / "config.yaml")
-    check_permissions(config, [*own_words(folder), *allowed])
-    return completed(from_begin(config, folder))
+    check_permissions(config, [*own_words(folder), *words])
+    return complete(from_begin(config, folder))
 
 
 def with_data(config: DictConfig, folder: Path) -> DictConfig:
     """Returns the config as `from_begin` does; raises FileNotFoundError if files of the run's data are gone."""
-    found, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
-    if not had or (noted := config_of(Run(folder))) is None:
-        return found
-    before = dict(data_places(settings_in(noted.data, resolve=True)))
-    for name, value in data_places(settings_in(found.data, resolve=True)):
+    copy, had = from_begin(config, folder), (read_manifest(folder).get("inputs") or {}).get("files") or {}
+    if not had or (run_config := config_of(Run(folder))) is None:
+        return copy
+    before = dict(data_places(settings_in(run_config.data, resolve=True)))
+    for name, value in data_places(settings_in(copy.data, resolve=True)):
         same = name in had and isinstance(value, str) and value == before.get(name)
         if same and not _exists(Path(value.removeprefix("store:"))):
-            looked = ", ".join(map(str, [Path.cwd(), *begun_in(folder)]))
+            places = ", ".join(map(str, [Path.cwd(), *begun_in(folder)]))
             begun = (read_status(folder / "status.json").get("begun_in") or ["an unknown folder"])[0]
             raise FileNotFoundError(
-                f"the data that the run was begun with, data.{name}={value} in {begun}, is gone (looked in {looked}); "
+                f"the data that the run was begun with, data.{name}={value} in {begun}, is gone (looked in {places}); "
                 f"if it lies elsewhere now, say where: tiryns {resume_word(folder)} data.{name}=NEW_PLACE"
             )
-    return found
+    return copy
 
 
-def _named(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
+def _paths_in(node: Any, inside: bool) -> Iterator[tuple[Any, Any, str]]:
     """Yields each text of a config that names a file: its node, its key, and the text."""
     for key in list(node) if isinstance(node, DictConfig) else range(len(node)):
         if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
             continue
         value, names_files = node[key], inside or key in path_settings()
         if OmegaConf.is_config(value):
-            yield from _named(value, names_files)
+            yield from _paths_in(value, names_files)
         elif names_files and isinstance(value, str) and key != "_target_":
             yield node, key, value
 
@@ -154,7 +154,7 @@ def path_settings() -> frozenset[str]:
     return frozenset(name for name, rule in rules if rule.get("allowed") == NAMED) | {"source", "validation"}
 
 
-def found_from(text: str, places: list[Path]) -> str:
+def path_from(text: str, places: list[Path]) -> str:
     """Returns a path, pattern or `PATH@SPLIT` below the first place that has it; unchanged if absolute or found here."""
     kind = "store:" if text.startswith("store:") else ""
     path = text.removeprefix(kind)
@@ -180,18 +180,18 @@ def is_moved(run: Run, config: DictConfig) -> bool:
 
     Data is the same if its files have the digests of the run's manifest.
     """
-    if (noted := config_of(run)) is None:
+    if (run_config := config_of(run)) is None:
         return False
     now = without_secrets(config)
-    ours, theirs = (dict(data_places(settings_in(one.data, resolve=True))) for one in (now, noted))
-    moved = {name: value for name, value in theirs.items() if name in ours and ours[name] != value}
-    for name, value in moved.items():
+    after, before = (dict(data_places(settings_in(one.data, resolve=True))) for one in (now, run_config))
+    changes = {name: value for name, value in before.items() if name in after and after[name] != value}
+    for name, value in changes.items():
         OmegaConf.update(now, f"data.{name}", value, merge=False)
-    if config_hash(now) != config_hash(noted):
+    if config_hash(now) != config_hash(run_config):
         return False
     files = (read_manifest(run.path).get("inputs") or {}).get("files") or {}
-    here = data_files(settings_in(without_secrets(config).data, resolve=True)) if moved else {}
-    return all(_are_same(here.get(name), files.get(name)) for name in moved)
+    here = data_files(settings_in(without_secrets(config).data, resolve=True)) if changes else {}
+    return all(_are_same(here.get(name), files.get(name)) for name in changes)
 
 
 def has_batches_of(run: Run, config: DictConfig) -> bool:
@@ -201,8 +201,8 @@ def has_batches_of(run: Run, config: DictConfig) -> bool:
     return len({config_hash(OmegaConf.masked_copy(one, BATCHES)) for one in both}) < 2
 
 
-def _are_same(ours: Mapping[str, str] | None, theirs: Mapping[str, str] | None) -> bool:
+def _are_same(files: Mapping[str, str] | None, others: Mapping[str, str] | None) -> bool:
     """Whether files have the same digests; a lone file may have another name."""
-    if not ours or not theirs:
+    if not files or not others:
         return False
-    return ours == theirs or (len(ours) == len(theirs) == 1 and [*ours.values()] == [*theirs.values()])
+    return files == others or (len(files) == len(others) == 1 and [*files.values()] == [*others.values()])

@@ -7,7 +7,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from tiryns.runner.manifest.inputs import read_manifest
-from tiryns.runner.order.timeline import Pairs, merged
+from tiryns.runner.order.timeline import Pairs, merge
 from tiryns.runner.run.folder import Run
 
 NOTED = "skipped"
@@ -24,25 +24,25 @@ def skipped_batches(folder: Path) -> Pairs:
         >>> skipped_batches(Path("outputs/2026-11-03/12-30-11-ab12"))
         []
     """
-    given = Run(folder).config.get("skip_batches") if (folder / "config.yaml").exists() else None
-    return left_out(given, noted_rewinds(folder))
+    pairs = Run(folder).config.get("skip_batches") if (folder / "config.yaml").exists() else None
+    return merge_skips(pairs, noted_rewinds(folder))
 
 
-def left_out(given: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
+def merge_skips(pairs: Iterable[Sequence[int]] | None, notes: Iterable[dict[str, Any]]) -> Pairs:
     """Returns the global batches that a config and the recorded rewinds skip together."""
-    return merged([*(given or []), *(note["batches"] for note in notes)])
+    return merge([*(pairs or []), *(note["batches"] for note in notes)])
 
 
 def leave_out_rewinds(config: DictConfig, folder: Path) -> None:
     """Adds the batches that the rewinds of the run in `folder` have skipped to `skip_batches` of a config."""
     if notes := noted_rewinds(folder):
-        config.skip_batches = left_out(config.get("skip_batches"), notes)
+        config.skip_batches = merge_skips(config.get("skip_batches"), notes)
 
 
 def noted_rewinds(folder: Path) -> list[dict[str, Any]]:
     """Returns the undamaged rewinds of a run from `status.json`, or from `manifest.json` if they are lost there."""
-    found = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
-    return [note for note in found if _is_whole(note)] if isinstance(found, list) else []
+    notes = Run(folder).status.get(NOTED) or read_manifest(folder).get(NOTED)
+    return [note for note in notes if _is_whole(note)] if isinstance(notes, list) else []
 
 
 def _is_whole(note: object) -> bool:
@@ -58,8 +58,8 @@ def own_rewinds(folder: Path) -> list[dict[str, Any]]:
 
 def rewinds_in_words(folder: Path) -> str | None:
     """Returns how often a run was rewound, and its last rewind in words; None without rewinds."""
-    noted = noted_rewinds(folder)
-    return f"{len(noted)}, the last: {described_rewind(noted[-1])}" if noted else None
+    rewinds = noted_rewinds(folder)
+    return f"{len(rewinds)}, the last: {described_rewind(rewinds[-1])}" if rewinds else None
 
 
 def described_rewind(note: dict[str, Any]) -> str:

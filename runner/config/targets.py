@@ -60,19 +60,19 @@ COLLECTIONS = ("callback", "logger", "hydra/callbacks")
 REFUSED = ("lightning.pytorch.demos.", "torch.testing.")
 """Demos and tests in the libraries: they have subclasses of a group's base class that download data."""
 
-_listed: tuple[str, ...] = ()
+_user_names: tuple[str, ...] = ()
 
 
 def allow_targets(names: Iterable[str]) -> None:
     """Allows the targets and packages that the user lists, and no others; raises ValueError for a whole library."""
-    global _listed
+    global _user_names
     for name in (names := tuple(names)):
         if name in _NOT_THE_USERS:
             raise ValueError(
                 f"allowed_targets=[{name}] would allow whatever {name} has; name the targets themselves, "
                 f"such as {name}.NAME"
             )
-    _listed = tuple(map(canonical, names))
+    _user_names = tuple(map(canonical, names))
 
 
 def group_of(path: str) -> str | None:
@@ -106,23 +106,23 @@ def check_target(target: str, path: str) -> None:
     if is_registered(target, group) or _is_listed(target):
         return
     if group is None or not _is_public(target) or not _is_of_kind(_find(target), group):
-        what = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
+        reason = "no registered option" + (f" of {group}, and no subclass of {KINDS[group]}" if group else "")
         first = target.partition(".")[0]
-        own = first not in _NOT_THE_USERS and first.isidentifier()
-        hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if own else ""
-        raise ValueError(f"{path or 'the node'}: the target {target!r} is not allowed: it is {what}{hint}")
+        is_users = first not in _NOT_THE_USERS and first.isidentifier()
+        hint = f"; if {first} is a package of yours, name it: allowed_targets=[{first}]" if is_users else ""
+        raise ValueError(f"{path or 'the node'}: the target {target!r} is not allowed: it is {reason}{hint}")
 
 
 def locate(target: str, path: str) -> Callable[..., Any]:
     """Returns the class or function that the node at this key of a config names; raises as `check_target` does."""
     check_target(target, path)
     group, target = group_of(path), canonical(target)
-    found: Callable[..., Any] = _find(target)
-    home = getattr(found, "__module__", None) or type(found).__name__
-    own = is_registered(target, group) or target in _listed or _is_listed(canonical(home))
-    if not callable(found) or not (own or _is_of_kind(found, group)):
+    component: Callable[..., Any] = _find(target)
+    home = getattr(component, "__module__", None) or type(component).__name__
+    is_allowed = is_registered(target, group) or target in _user_names or _is_listed(canonical(home))
+    if not callable(component) or not (is_allowed or _is_of_kind(component, group)):
         raise ValueError(f"the target {target!r} is really of {home}, which is not allowed")
-    return found
+    return component
 
 
 def is_registered(target: str, group: str | None) -> bool:
@@ -145,7 +145,7 @@ def _targets_in(values: object) -> frozenset[str]:
 
 def _is_listed(name: str) -> bool:
     """Whether the user lists a name or its package, or an installed plugin has the name."""
-    return any(name == listed or name.startswith(listed + ".") for listed in (*_listed, *_plugins()))
+    return any(name == entry or name.startswith(entry + ".") for entry in (*_user_names, *_plugins()))
 
 
 @cache
@@ -176,8 +176,8 @@ def _is_public(target: str) -> bool:
 def _find(target: str) -> Any:
     """Returns the module, class or function of a dotted name; `runner.NAME` is this project's if it exists there."""
     try:
-        ours = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
-        return _attribute(f"tiryns.{target}" if ours else target)
+        in_tiryns = target.startswith("runner.") and find_spec(".".join(["tiryns", *target.split(".")[:2]]))
+        return _attribute(f"tiryns.{target}" if in_tiryns else target)
     except Exception as error:
         missing, hint = target.partition(".")[0], ""
         if isinstance(error, ModuleNotFoundError) and error.name == missing and missing not in LIBRARIES:
@@ -185,23 +185,23 @@ def _find(target: str) -> Any:
         raise ImportError(f"cannot find the target {target!r}: {error}{hint}") from error
 
 
-def dotted(found: object) -> Any:
+def resolve_name(value: object) -> Any:
     """Returns the object of a dotted name from code, not from a config; returns a value that is no string unchanged."""
     try:
-        return _attribute(found) if isinstance(found, str) else found
+        return _attribute(value) if isinstance(value, str) else value
     except (AttributeError, ImportError) as error:
-        raise ImportError(f"cannot find {found!r}: {error}") from error
+        raise ImportError(f"cannot find {value!r}: {error}") from error
 
 
 def _attribute(path: str) -> Any:
     name, *rest = path.split(".")
-    found: Any = import_module(name)
+    value: Any = import_module(name)
     for part in rest:
-        name, found = f"{name}.{part}", getattr(found, part, None)
-        if found is None:
-            found = import_module(name)
-    return found
+        name, value = f"{name}.{part}", getattr(value, part, None)
+        if value is None:
+            value = import_module(name)
+    return value
 
 
-def _is_of_kind(found: object, group: str | None) -> bool:
-    return group is not None and isinstance(found, type) and issubclass(found, _find(KINDS[group]))
+def _is_of_kind(value: object, group: str | None) -> bool:
+    return group is not None and isinstance(value, type) and issubclass(value, _find(KINDS[group]))

@@ -120,12 +120,12 @@ class Shortened:
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Returns the tokens of all sequences end to end, and the length of each sequence."""
         ids, whole = self.sequences.gather(indices)
-        kept = np.minimum(whole, np.int32(self.limit))
-        stops, ends = np.cumsum(whole, dtype=np.int64), np.cumsum(kept, dtype=np.int64)
-        short = ids[ranges(stops - whole, kept.astype(np.int64))]
-        closed = (kept < whole) & np.isin(ids[stops - 1], self.closing_ids)
-        short[ends[closed] - 1] = ids[stops[closed] - 1]
-        return short, kept
+        lengths = np.minimum(whole, np.int32(self.limit))
+        stops, ends = np.cumsum(whole, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)
+        short = ids[ranges(stops - whole, lengths.astype(np.int64))]
+        mask = (lengths < whole) & np.isin(ids[stops - 1], self.closing_ids)
+        short[ends[mask] - 1] = ids[stops[mask] - 1]
+        return short, lengths
 
 
 MASK_STREAM, VALIDATION_STREAM = 1, 2
@@ -228,8 +228,8 @@ def flat_samples(
 def share_of(micro_batches: list[MicroBatch]) -> Share:
     """Returns a rank's `micro_batches` as a share. Their `FIGURES` are removed from them and summed in the share."""
     weight = sum(float(micro["weight"]) for micro in micro_batches)
-    counted = [micro.get("denominators", {}) for micro in micro_batches]
-    denominators = {name: sum(each[name] for each in counted) for name in next(iter(counted), {})}
+    counts = [micro.get("denominators", {}) for micro in micro_batches]
+    denominators = {name: sum(each[name] for each in counts) for name in next(iter(counts), {})}
     share: Share = {"micro_batches": micro_batches, "weight": weight, "denominators": denominators}
     for name in FIGURES:
         share[name] = sum(micro.pop(name) for micro in micro_batches)

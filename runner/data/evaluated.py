@@ -13,7 +13,7 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.data.module import GlobalBatchDataModule
 from tiryns.runner.data.read.bad_rows import AdvisedError
-from tiryns.runner.run.command.words import typed, typed_setting
+from tiryns.runner.run.command.words import quote_name, typed_setting
 
 EVALUATED_AT_ONCE = 512
 """Samples of an evaluation that are sorted by length together; without gradients they fit into memory."""
@@ -22,7 +22,7 @@ EVALUATED_AT_ONCE = 512
 class EvaluatedDataModule(GlobalBatchDataModule):
     """A data module with validation sets and `test` sets; a subclass makes all sets in `prepare_data`."""
 
-    evaluated_at_once = EVALUATED_AT_ONCE
+    evaluation_batch_size = EVALUATED_AT_ONCE
     train_set: Any
     task_name: str
     description: str
@@ -99,11 +99,11 @@ def all_problems(error: ValueError, data: Any) -> ValueError:
         cures |= settings
         trial, failure = _trial(data, cures)
         if failure is None and "on_bad_row" in settings:
-            counts = "; ".join(filter(None, (bad.described() for bad in trial.bad.values())))
+            counts = "; ".join(filter(None, (bad.describe() for bad in trial.bad.values())))
             problems[-1] += f" ({counts})"
     if failure is None:
-        return _joined(problems, cures)
-    return error if len(problems) == 1 else _joined(problems, {})  # the last one has no cure
+        return _joint_error(problems, cures)
+    return error if len(problems) == 1 else _joint_error(problems, {})  # the last one has no cure
 
 
 def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | None]:
@@ -122,15 +122,15 @@ def _trial(data: Any, cures: Mapping[str, object]) -> tuple[Any, Exception | Non
     return trial, None
 
 
-def _joined(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
+def _joint_error(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
     """Returns one error that lists all problems, and the settings in `cures` to add."""
-    told, count, add = problems[0], len(problems), ""
+    message, count, add = problems[0], len(problems), ""
     if count > 1:
-        numbered = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))
-        told = f"{count} problems: {'; '.join(numbered)}"
+        items = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+        message = f"{count} problems: {'; '.join(items)}"
     if cures and (count > 1 or isinstance(cures.get("encoding"), list)):
-        chosen = {name: value for name, value in cures.items() if not isinstance(value, tuple)}
-        add = ". Add: " + " ".join(typed_setting(name, value) for name, value in chosen.items())
-        for name in cures.keys() - chosen.keys():
-            add += f" data.{name}=COLUMN with one of {', '.join(map(typed, cures[name]))} for COLUMN"
-    return AdvisedError(told + add, **cures)
+        settings = {name: value for name, value in cures.items() if not isinstance(value, tuple)}
+        add = ". Add: " + " ".join(typed_setting(name, value) for name, value in settings.items())
+        for name in cures.keys() - settings.keys():
+            add += f" data.{name}=COLUMN with one of {', '.join(map(quote_name, cures[name]))} for COLUMN"
+    return AdvisedError(message + add, **cures)

@@ -25,7 +25,7 @@ from tiryns.runner.data.batches import (
 from tiryns.runner.data.micro_batch import Collate, Share
 from tiryns.runner.data.replicas import replica_of
 from tiryns.runner.data.workers import StepLoader, StepSampler
-from tiryns.runner.order.timeline import Pairs, merged, number_of, passed
+from tiryns.runner.order.timeline import Pairs, merge, number_of, pairs_before
 from tiryns.runner.protocols import Resolved, RunData
 from tiryns.runner.samplers import GlobalBatchSampler, LengthGrouped, Sequential
 from tiryns.runner.samplers.base import Fingerprint, SeamlessSampler, differences
@@ -41,7 +41,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     serves_global_batches = tells_batches = True
     phase_groups: tuple[str, ...] = ("sampler", "objective")
-    evaluated_at_once: int | None = None
+    evaluation_batch_size: int | None = None
     """Samples of an evaluation that are sorted by length together; None for as many as a global batch has."""
     settings: Batching
     train: GatheredSequences
@@ -74,11 +74,11 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def lineage(self) -> dict[str, object]:
         """Fingerprints of the sets of samples and of their order, for the run's manifest."""
         sets = {**self.validation, **self.test}
-        found = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
-        known = {name: digest for name, digest in found.items() if isinstance(digest, str)}
-        changed = {"changed": self.changed} if self.changed else {}
+        fingerprints = {name: getattr(samples, "fingerprint", None) for name, samples in sets.items()}
+        digests = {name: digest for name, digest in fingerprints.items() if isinstance(digest, str)}
+        changes = {"changed": self.changed} if self.changed else {}
         return {
-            "data": self.fingerprint(), "evaluation": known, "order": self.order_fingerprint(), **changed
+            "data": self.fingerprint(), "evaluation": digests, "order": self.order_fingerprint(), **changes
         }  # fmt: skip
 
     @property
@@ -111,16 +111,16 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         self.collator, self.seed, self.accept_changes, self.parts = collator, seed, accept_changes, parts
         check_length(max_steps, max_epochs)
         self.sampler = self._in_phases(self._sampler(make_sampler, max_steps, max_epochs))
-        self.skipped = merged(skip_batches) if skip_batches else []
+        self.skipped = merge(skip_batches) if skip_batches else []
         if self.skipped:
             num_steps = len(self.sampler)
-            settled = partial(make_sampler, **self.sampler.settled())
-            more = self._sampler(settled, number_of(num_steps, self.skipped), None)
+            make_more = partial(make_sampler, **self.sampler.length_settings())
+            more = self._sampler(make_more, number_of(num_steps, self.skipped), None)
             self.sampler = Remaining(self._in_phases(more), self.skipped, num_steps)
-        for step, trained in self.cuts.items():
-            missing = len(self.sampler.global_batch(step - 1)) - trained if step < len(self.sampler) else 0
+        for step, count in self.cuts.items():
+            missing = len(self.sampler.global_batch(step - 1)) - count if step < len(self.sampler) else 0
             if missing > 0 and isinstance(whole_order(self.sampler), SeamlessSampler | Mixed | Phased):
-                self.sampler = Joined(self.sampler, step, trained)
+                self.sampler = Joined(self.sampler, step, count)
             elif missing > 0:
                 log.warning("the parent run ended in step %d: %d samples are not trained on", step, missing)
         if not self.streamed and self.sampler.num_epochs is not None:
@@ -134,10 +134,10 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def take_over(self, began: Resolved) -> None:
         self.cuts, self.spent = dict(began.get("cuts") or ()), began.get("spent")
 
-    def decided(self) -> Mapping[str, Any]:
+    def decisions(self) -> Mapping[str, Any]:
         """Returns the steps in which epochs have ended or will end, with the number of their samples."""
         cuts = {**self.cuts, **self.end}
-        return {"cuts": [[step, trained] for step, trained in cuts.items()]} if cuts else {}
+        return {"cuts": [[step, count] for step, count in cuts.items()]} if cuts else {}
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
         """Returns the length warm-up of the training samples; None unless a subclass has one."""
@@ -154,12 +154,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         if not self.parts:
             return whole
         orders, draws = self._draws(whole)
-        own = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].own]
+        phases = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].shares]
         seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)
-        if own and not seamless:
-            group = "sampler" if self.parts[own[0]].make_sampler else "data"
+        if phases and not seamless:
+            group = "sampler" if self.parts[phases[0]].make_sampler else "data"
             raise ValueError(
-                f"{place_of(own[0], self.parts[own[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
+                f"{place_of(phases[0], self.parts[phases[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
                 "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
                 "growing or sequential"
             )
@@ -173,15 +173,15 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def _draws(self, whole: GlobalBatchSampler) -> tuple[list[SeamlessSampler], list[Draws]]:
         """Returns the order of each set of training samples, and for each phase how it draws from these sets."""
-        drawn = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
-        return [cast(SeamlessSampler, whole)], drawn
+        draws = [Draws(part.steps, (0,), (1,), None, self._sizes(part, self.whole)) for part in self.parts]
+        return [cast(SeamlessSampler, whole)], draws
 
     def _sizes(self, part: PhaseParts, samples: GatheredSequences) -> SeamlessSampler | None:
         """Returns a sampler of `samples` with the phase's batch sizes; None if the phase has the run's sizes."""
         if part.make_sampler is None:
             return None
-        made = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
-        return cast(SeamlessSampler, made)
+        sampler = part.make_sampler(dataset=samples, num_epochs=None, num_batches=part.steps)
+        return cast(SeamlessSampler, sampler)
 
     def epoch_at(self, step: int) -> float:
         """Returns the passes over the training set after `step` global batches, or the sum over the phases' own sets."""
@@ -209,8 +209,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def train_batches(self, rank: int, num_ranks: int) -> GlobalBatches:
         """Returns the shares of the global batches for one of `num_ranks` ranks."""
         phases = PhaseCollators(self.parts, self.collator) if self.parts else None
-        given = (self.collator, self.seed, MASK_STREAM, rank, num_ranks, *self.partitioning)
-        return GlobalBatches(self.train, self.sampler, *given, self.length_warmup, phases)
+        arguments = (self.collator, self.seed, MASK_STREAM, rank, num_ranks, *self.partitioning)
+        return GlobalBatches(self.train, self.sampler, *arguments, self.length_warmup, phases)
 
     def val_dataloader(self) -> list[DataLoader[Share]]:
         """Returns one loader per validation set; all ranks together read every sample once."""
@@ -224,10 +224,10 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def evaluation_batches(self, sequences: GatheredSequences, rank: int, num_ranks: int) -> GlobalBatches:
         """Returns the shares of the batches of an evaluated set, for one of `num_ranks` ranks."""
-        most = min(self.evaluated_at_once or self.sampler.global_batch_size, len(sequences))
+        most = min(self.evaluation_batch_size or self.sampler.global_batch_size, len(sequences))
         order = Sequential(sequences, 1, None, most, self.seed)
-        given = (self.collator, self.seed, VALIDATION_STREAM, rank, num_ranks, *self.partitioning)
-        return GlobalBatches(sequences, order, *given)
+        arguments = (self.collator, self.seed, VALIDATION_STREAM, rank, num_ranks, *self.partitioning)
+        return GlobalBatches(sequences, order, *arguments)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the number of consumed global batches, and the fingerprints of order and data."""
@@ -241,22 +241,22 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
     def _order_until(self, step: int) -> Fingerprint:
         """Returns the sampler's fingerprint, with only those skipped global batches that lie before `step`, and only the
         phases that have begun."""
-        fingerprint, pairs = self.order_fingerprint(), passed(step, self.skipped)
-        kept = {name: value for name, value in fingerprint.items() if name not in (SKIPPED, PHASES)}
+        fingerprint, pairs = self.order_fingerprint(), pairs_before(step, self.skipped)
+        entries = {name: value for name, value in fingerprint.items() if name not in (SKIPPED, PHASES)}
         if (order := self.phased_order) is not None:
-            kept |= order.begun(number_of(step, self.skipped))
-        return {**kept, **({SKIPPED: pairs} if pairs else {})}
+            entries |= order.begun(number_of(step, self.skipped))
+        return {**entries, **({SKIPPED: pairs} if pairs else {})}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
-        ours = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
-        theirs = {"data": state["data"], **state["sampler"]}
-        if changed := [n for n in {**theirs, **ours} if ours.get(n) != theirs.get(n)]:
-            message = f"the checkpoint belongs to another sample order: {differences(theirs, ours)}"
+        values = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
+        checkpoint = {"data": state["data"], **state["sampler"]}
+        if names := [n for n in {**checkpoint, **values} if values.get(n) != checkpoint.get(n)]:
+            message = f"the checkpoint belongs to another sample order: {differences(checkpoint, values)}"
             if not self.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)
-            self.changed = {name: theirs.get(name) for name in changed}
+            self.changed = {name: checkpoint.get(name) for name in names}
         self.start = state["global_batches"]
 
     @property

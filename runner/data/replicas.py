@@ -40,10 +40,10 @@ def find_replica(pg_collection: object, trainer: Trainer | None) -> Replica:
     return Replica(0, 1, None)
 
 
-def gathered(mine: object, replica: Replica) -> list[Any]:
-    """Returns each replica's `mine`, in order (collective); without torch.distributed, None for the other replicas."""
+def gather_objects(value: object, replica: Replica) -> list[Any]:
+    """Returns each replica's `value`, in order (collective); without torch.distributed, None for the other replicas."""
     replicas: list[Any] = [None] * replica.size
-    replicas[replica.rank] = mine
+    replicas[replica.rank] = value
     if replica.size > 1 and torch.distributed.is_initialized():
-        torch.distributed.all_gather_object(replicas, mine, group=replica.group)
+        torch.distributed.all_gather_object(replicas, value, group=replica.group)
     return replicas

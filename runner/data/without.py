@@ -61,8 +61,8 @@ class Without(DerivedSampler[GlobalBatchSampler]):
     def global_batch(self, step: int) -> NDArray[np.int64]:
         samples = self.sampler.global_batch(step)
         if self.substitutes is not None:
-            found = np.isin(samples[:, 1], self.left_out)
-            samples[found, 1] = self.substitutes[np.searchsorted(self.left_out, samples[found, 1])]
+            mask = np.isin(samples[:, 1], self.left_out)
+            samples[mask, 1] = self.substitutes[np.searchsorted(self.left_out, samples[mask, 1])]
         return samples
 
     def is_trained(self, samples: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -77,76 +77,76 @@ def leaving_out(settings: Any, data: RunData) -> Callable[[GlobalBatchSampler], 
 
     Raises ValueError if no samples or all samples are named, or if a sample has no possible substitute.
     """
-    left_out, substitute = samples_named(settings["without"], data), settings["substitute"]
-    substitutes = substitutes_of(left_out, data) if substitute else None
-    digest = sha256(left_out.astype("<i8").tobytes()).hexdigest()[:16]
-    what = f"{len(left_out)} samples {'substituted' if substitute else 'weight 0'}, {digest}"
-    log.info("data.without: %d of %d training samples are left out", len(left_out), len(data.train))
-    return partial(Without, left_out=left_out, substitutes=substitutes, digest=what)
+    indices, substitute = samples_named(settings["without"], data), settings["substitute"]
+    substitutes = substitutes_of(indices, data) if substitute else None
+    digest = sha256(indices.astype("<i8").tobytes()).hexdigest()[:16]
+    description = f"{len(indices)} samples {'substituted' if substitute else 'weight 0'}, {digest}"
+    log.info("data.without: %d of %d training samples are left out", len(indices), len(data.train))
+    return partial(Without, left_out=indices, substitutes=substitutes, digest=description)
 
 
-def samples_named(given: object, data: RunData) -> NDArray[np.int64]:
+def samples_named(setting: object, data: RunData) -> NDArray[np.int64]:
     """Returns the ascending indices [D] of the named samples. ValueError if none, all, or unknown samples are named."""
-    numbers = given if isinstance(given, list) else [given]
+    numbers = setting if isinstance(setting, list) else [setting]
     if all(type(number) is int for number in numbers):  # true is no sample
-        found = np.array(numbers, np.int64)
-    elif len(numbers) == 1 and isinstance(given := numbers[0], str):
-        found = np.array(list(_numbers_of(given, data)), np.int64)
+        indices = np.array(numbers, np.int64)
+    elif len(numbers) == 1 and isinstance(setting := numbers[0], str):
+        indices = np.array(list(_numbers_of(setting, data)), np.int64)
     else:
         raise ValueError(
-            f"data.without={given}: expected numbers of samples, a file, a text, or {SOURCE}NAME"
+            f"data.without={setting}: expected numbers of samples, a file, a text, or {SOURCE}NAME"
         )
-    found, count = np.unique(found), len(data.train)
-    if not len(found):
-        raise ValueError(f"data.without={given!r} names no training sample: nothing would be left out")
-    if outside := [int(number) for number in found[[0, -1]] if not 0 <= number < count]:
+    indices, count = np.unique(indices), len(data.train)
+    if not len(indices):
+        raise ValueError(f"data.without={setting!r} names no training sample: nothing would be left out")
+    if outside := [int(number) for number in indices[[0, -1]] if not 0 <= number < count]:
         raise ValueError(
             f"data.without names sample {outside[0]}: the training set has samples 0 to {count - 1:,} "
             "(a sample's number is `index` of `tiryns order`)"
         )
-    if len(found) == count:
+    if len(indices) == count:
         raise ValueError(f"data.without names all {count:,} training samples: leave some to train on")
-    return found
+    return indices
 
 
-def _numbers_of(given: str, data: RunData) -> Iterator[int]:
+def _numbers_of(setting: str, data: RunData) -> Iterator[int]:
     """Yields the samples of a source, those that a file lists, or those that hold a text."""
-    if given.startswith(SOURCE):
-        name, names = given.removeprefix(SOURCE), getattr(data.train, "source_names", [])
+    if setting.startswith(SOURCE):
+        name, names = setting.removeprefix(SOURCE), getattr(data.train, "source_names", [])
         if name not in names:
-            known = f"the mixture has {', '.join(names)}" if names else "the data is no mixture"
-            raise ValueError(f"data.without={given}: {known}{suggest(name, names)}")
+            choices = f"the mixture has {', '.join(names)}" if names else "the data is no mixture"
+            raise ValueError(f"data.without={setting}: {choices}{suggest(name, names)}")
         yield from np.flatnonzero(
             data.train.sources_of(np.arange(len(data.train))) == names.index(name)
         ).tolist()
         return
-    path, text = Path(given), read_text(Path(given))
+    path, text = Path(setting), read_text(Path(setting))
     if text and all(word.isdecimal() for word in text.split()):
         yield from map(int, text.split())
     elif path.suffix == ".json" and text:
         try:
-            found = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
-            yield from [number for holder in found for number in holder["sequences"]]
+            entries = [holder for one in json.loads(text)["texts"] for holder in one["found"]]
+            yield from [number for holder in entries for number in holder["sequences"]]
         except (ValueError, KeyError, TypeError) as error:
-            expected = "expected numbers of samples, or what `tiryns order RUN --find TEXT --json` writes"
-            raise ValueError(f"data.without={path}: {expected}") from error
+            advice = "expected numbers of samples, or what `tiryns order RUN --find TEXT --json` writes"
+            raise ValueError(f"data.without={path}: {advice}") from error
     else:
-        for _, holders in holders_of(data, given, "data.without"):
+        for _, holders in holders_of(data, setting, "data.without"):
             for holder in holders:
                 yield from holder.sequences
 
 
-def substitutes_of(left_out: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:
+def substitutes_of(indices: NDArray[np.int64], data: RunData) -> NDArray[np.int64]:
     """Returns for each left-out sample the next kept sample of its set [D], cyclically. ValueError if none is kept."""
     sizes = [len(store.data.train) for store in data.stores] or [len(data.train)]
     ends = np.cumsum(sizes)
-    found = np.empty_like(left_out)
+    substitutes = np.empty_like(indices)
     for first, end in zip(ends - sizes, ends, strict=True):
-        mine = (first <= left_out) & (left_out < end)
-        kept = np.setdiff1d(np.arange(first, end), left_out[mine], assume_unique=True)
-        if mine.any() and not len(kept):
+        mine = (first <= indices) & (indices < end)
+        candidates = np.setdiff1d(np.arange(first, end), indices[mine], assume_unique=True)
+        if mine.any() and not len(candidates):
             raise ValueError(
                 "data.substitute=true: data.without names all samples of a source, so none can take their place"
             )
-        found[mine] = kept[np.searchsorted(kept, left_out[mine]) % max(len(kept), 1)]
-    return found
+        substitutes[mine] = candidates[np.searchsorted(candidates, indices[mine]) % max(len(candidates), 1)]
+    return substitutes

@@ -141,13 +141,13 @@ def replacing(begin: Callable[[int], tuple[Iterator[T], int]], first: int, unit:
 
     `begin(n)` returns batches, and how many of them come before batch n. `unit` is the word for a batch in messages.
     """
-    return _replaced(begin, first, unit, *begin(first))
+    return _yield_batches(begin, first, unit, *begin(first))
 
 
-def _replaced(
+def _yield_batches(
     begin: Callable[[int], tuple[Iterator[T], int]], number: int, unit: str, batches: Iterator[T], ahead: int
 ) -> Iterator[T]:
-    deaths, died_at = 0, -1
+    deaths, last_death = 0, -1
     while True:
         try:
             for _ in range(ahead):
@@ -157,7 +157,7 @@ def _replaced(
                 number += 1
             return
         except WorkerDeath as death:
-            deaths, died_at = deaths + 1 if died_at == number else 1, number
+            deaths, last_death = deaths + 1 if last_death == number else 1, number
             if deaths == DEATHS_AT_ONE_BATCH:
                 raise RuntimeError(
                     f"{death}, {deaths} times before {unit} {number + 1}; is there memory for data.num_workers?"
@@ -190,7 +190,7 @@ def ask(batches: object, answer: Callable[[], T]) -> T:
         WorkerDeath: one of them was killed.
     """
     if threading.current_thread() is threading.main_thread():
-        watch.asked = batches
+        watch.batches = batches
     try:
         if was_killed(batches):
             raise WorkerDeath(KILLED)
@@ -198,7 +198,7 @@ def ask(batches: object, answer: Callable[[], T]) -> T:
     except WorkerDeath:
         raise
     except (RuntimeError, OSError, EOFError, UnpicklingError) as error:  # of half a message
-        watch.asked = None
+        watch.batches = None
         deadline = time.monotonic() + SECONDS_TO_HEAR_OF_DEATH
         while not was_killed(batches):
             if not loaders.processes_of(batches) or time.monotonic() > deadline:
@@ -206,7 +206,7 @@ def ask(batches: object, answer: Callable[[], T]) -> T:
             time.sleep(0.01)
         raise WorkerDeath(KILLED) from error
     finally:
-        watch.asked = None
+        watch.batches = None
 
 
 def was_killed(batches: object) -> bool:
@@ -221,7 +221,7 @@ class Watch:
     training cannot continue after an error, or while another loader is read.
     """
 
-    asked: object = None
+    batches: object = None
     """The batches that the main thread waits for."""
     starting = False
     """Whether processes are being started; deaths in the meantime are noticed when the batches are read."""
@@ -237,8 +237,8 @@ class Watch:
             if self.starting:
                 return
             of_torch(number, frame)
-            if self.asked is not None and was_killed(self.asked):
-                self.asked = None
+            if self.batches is not None and was_killed(self.batches):
+                self.batches = None
                 raise WorkerDeath(KILLED)
 
         signal.signal(signal.SIGCHLD, handle)
@@ -272,9 +272,9 @@ def wait_before_fork(num_workers: int) -> None:
 @atexit.register
 def _end_all() -> None:
     """Kills the loader processes that an error has left: they ignore Python's signal to end."""
-    if left := multiprocessing.active_children():
+    if processes := multiprocessing.active_children():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes a worker's death for a failure
-        loaders.end_at_once(left)
+        loaders.end_at_once(processes)
 
 
 def set_up_worker(worker: int) -> None:

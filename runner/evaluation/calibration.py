@@ -50,9 +50,9 @@ def with_temperature(probabilities: Numbers, temperature: float) -> Numbers:
         >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
         [[0.667, 0.333]]
     """
-    scaled = np.log(np.maximum(probabilities, SMALLEST)) / temperature
-    raised = np.exp(scaled - scaled.max(1, keepdims=True))
-    return np.asarray(raised / raised.sum(1, keepdims=True))
+    logits = np.log(np.maximum(probabilities, SMALLEST)) / temperature
+    exponentials = np.exp(logits - logits.max(1, keepdims=True))
+    return np.asarray(exponentials / exponentials.sum(1, keepdims=True))
 
 
 def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
@@ -63,11 +63,11 @@ def fitted_temperature(probabilities: Numbers, true: Classes) -> float:
         2.0
     """
     logs = np.log(np.maximum(probabilities, SMALLEST))
-    chosen = logs[np.arange(len(true)), true]
+    logs_of_true = logs[np.arange(len(true)), true]
     low, high = 0.01, 100.0  # of 1/T
     while high / low > 1 + 1e-12:
         middle = math.sqrt(low * high)
-        slope = ((with_temperature(probabilities, 1 / middle) * logs).sum(1) - chosen).mean()
+        slope = ((with_temperature(probabilities, 1 / middle) * logs).sum(1) - logs_of_true).mean()
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 1 / math.sqrt(low * high)
 
@@ -83,8 +83,8 @@ def set_threshold(probabilities: Numbers, true: Classes) -> float:
         0.6
     """
     of_true = np.sort(probabilities[np.arange(len(true)), true])
-    dropped = len(true) - math.ceil((len(true) + 1) * LEVEL)
-    return float(of_true[dropped]) if dropped >= 0 else 0.0
+    position = len(true) - math.ceil((len(true) + 1) * LEVEL)
+    return float(of_true[position]) if position >= 0 else 0.0
 
 
 def in_set(probabilities: Numbers, threshold: float) -> NDArray[np.bool_]:
@@ -107,7 +107,7 @@ class Fitted(NamedTuple):
     """A class is in a set if its calibrated probability is at least this threshold."""
 
 
-def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
+def class_probabilities(predictions: Predictions) -> tuple[Numbers, Classes]:
     """Returns probabilities and true classes of examples with a known class; ValueError if there are no probabilities."""
     if PROBABILITIES not in predictions.values:
         raise ValueError(
@@ -117,9 +117,9 @@ def scored(predictions: Predictions) -> tuple[Numbers, Classes]:
     return probabilities.astype(np.float64), true
 
 
-def fitted(name: str, predictions: Predictions) -> Fitted:
+def fit_calibration(name: str, predictions: Predictions) -> Fitted:
     """Returns the calibration that is fitted on the predictions for the set `name`."""
-    probabilities, true = scored(predictions)
+    probabilities, true = class_probabilities(predictions)
     temperature = fitted_temperature(probabilities, true)
     threshold = set_threshold(with_temperature(probabilities, temperature), true)
     return Fitted(name, len(true), temperature, threshold)
@@ -130,29 +130,29 @@ def calibration(predictions: Predictions, fit: Fitted, resamples: int, seed: int
 
     Examples are resampled, so the words of a sentence are drawn together.
     """
-    probabilities, true = scored(predictions)
+    probabilities, true = class_probabilities(predictions)
     owners = predictions.scored_owners()
     examples, owners = np.unique(np.arange(len(true)) if owners is None else owners, return_inverse=True)
-    calibrated = with_temperature(probabilities, fit.temperature)
-    sets, places = in_set(calibrated, fit.threshold), np.arange(len(true))
+    calibrated_probs = with_temperature(probabilities, fit.temperature)
+    sets, places = in_set(calibrated_probs, fit.threshold), np.arange(len(true))
     means = {
         "loss": -np.log(np.maximum(probabilities[places, true], SMALLEST)),
-        "calibrated_loss": -np.log(np.maximum(calibrated[places, true], SMALLEST)),
+        "calibrated_loss": -np.log(np.maximum(calibrated_probs[places, true], SMALLEST)),
         "coverage": sets[places, true].astype(np.float64),
         "set_size": sets.sum(1).astype(np.float64),
     }
-    errors = {"error": probabilities, "calibrated_error": calibrated}
+    errors = {"error": probabilities, "calibrated_error": calibrated_probs}
 
     def figures(weights: Weights) -> dict[str, Numbers]:
         mean = {name: weights @ values / weights.sum(1) for name, values in means.items()}
-        return {name: calibration_error(given, true, weights) for name, given in errors.items()} | mean
+        return {name: calibration_error(probs, true, weights) for name, probs in errors.items()} | mean
 
-    found: Entry = {name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()}
-    found["intervals"] = {}
+    metrics: Entry = {name: float(value[0]) for name, value in figures(np.ones((1, len(true)))).items()}
+    metrics["intervals"] = {}
     if resamples:
         ends = bootstrap(lambda weights: figures(weights[:, owners]), len(examples), resamples, seed)
-        found["intervals"] = {name: both.tolist() for name, both in ends.items()}
-    return {**found, "level": LEVEL, "fitted_on": fit._asdict()}
+        metrics["intervals"] = {name: both.tolist() for name, both in ends.items()}
+    return {**metrics, "level": LEVEL, "fitted_on": fit._asdict()}
 
 
 def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], PredictionRow]:
@@ -160,18 +160,18 @@ def label_sets(predictions: Predictions, fit: Fitted) -> Callable[[int], Predict
 
     The probability is calibrated. A word that was cut off has the set None and the probability 0.
     """
-    calibrated = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
-    sets, names = in_set(calibrated, fit.threshold), predictions.sequences.names
+    calibrated_probs = with_temperature(predictions.values[PROBABILITIES].astype(np.float64), fit.temperature)
+    sets, names = in_set(calibrated_probs, fit.threshold), predictions.sequences.names
 
     def of_place(place: int) -> PredictionRow:
         if not predictions.seen[place]:
             return {"label_set": None, "calibrated_probability": 0.0}
-        probabilities = calibrated[place]
+        probabilities = calibrated_probs[place]
         labels = sorted(np.flatnonzero(sets[place]), key=lambda label: -probabilities[label])
-        predicted = probabilities[predictions.values["predicted"][place]]
+        probability = probabilities[predictions.values["predicted"][place]]
         return {
             "label_set": [names[label] for label in labels],
-            "calibrated_probability": round(float(predicted), 6),
+            "calibrated_probability": round(float(probability), 6),
         }
 
     return of_place

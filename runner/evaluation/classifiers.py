@@ -32,8 +32,8 @@ class LinearProbe(NamedTuple):
 
     def logits(self, features: Tensor) -> Tensor:
         """Returns the logits [D, C] of features [D, H], float64."""
-        standardised = (features.double() - self.mean) / self.scale
-        return standardised @ self.weights[:-1] + self.weights[-1]
+        z_scores = (features.double() - self.mean) / self.scale
+        return z_scores @ self.weights[:-1] + self.weights[-1]
 
 
 def fit_probe(
@@ -54,11 +54,11 @@ def fit_probe(
     whole = features.double()
     mean, spread = whole.mean(0), whole.std(0, correction=0)
     scale = torch.where(spread > 1e-12 * whole.abs().amax(0), spread, 1.0)
-    standardised = (whole - mean) / scale
+    z_scores = (whole - mean) / scale
     weights = torch.zeros(whole.shape[1] + 1, num_classes, dtype=torch.float64, device=whole.device)
     probes = []
     for penalty in PENALTIES:
-        weights = _minimise(weights, standardised, labels, penalty)
+        weights = _minimise(weights, z_scores, labels, penalty)
         probes.append(LinearProbe(mean, scale, weights, penalty))
     return max(probes, key=accuracy)
 
@@ -117,5 +117,5 @@ def fit_neighbours(
         (1, [[0, 1]])
     """
     numbers = [number for number in NUMBERS if number <= len(features)]
-    known = unit(features)
-    return max((Neighbours(known, labels, num_classes, number) for number in numbers), key=accuracy)
+    unit_features = unit(features)
+    return max((Neighbours(unit_features, labels, num_classes, number) for number in numbers), key=accuracy)

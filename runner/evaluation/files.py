@@ -25,8 +25,8 @@ def write_predictions(
     """Writes the predictions of a run for each set, by name (`val/validation`, `test/test`), as `write_sets` does."""
     entries = {}
     for name, predictions in sets.items():
-        own = {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
-        entries[name] = entry_of(predictions, own)
+        set_metrics = {k.removeprefix(f"{name}/"): v for k, v in metrics.items() if k.startswith(f"{name}/")}
+        entries[name] = entry_of(predictions, set_metrics)
     write_sets(folder, sets, {**facts, "sets": entries})
 
 

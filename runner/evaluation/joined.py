@@ -11,7 +11,7 @@ from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.kinds.spans import with_kinds
 from tiryns.runner.evaluation.kinds.words import mean_score
 from tiryns.runner.evaluation.metrics import ENTITY_FIGURES
-from tiryns.runner.evaluation.predictions import Compared, measured
+from tiryns.runner.evaluation.predictions import Compared, metrics_of
 
 Rows = Sequence[PredictionRow]
 """Lines of `predictions.jsonl`."""
@@ -30,20 +30,20 @@ def measured_rows(kind: str, rows: Rows, names: Sequence[str] = ()) -> dict[str,
         >>> measured_rows("classification", rows)["accuracy"]
         0.5
     """
-    known = [row for row in rows if row["gold"] is not None]
-    if kind not in PARTS or not known:
+    labelled_rows = [row for row in rows if row["gold"] is not None]
+    if kind not in PARTS or not labelled_rows:
         return {}
     # texts of answers count as well, for which no names are needed
-    both = (row[side] for row in known for side in ("gold", "predicted"))
+    both = (row[side] for row in labelled_rows for side in ("gold", "predicted"))
     each = chain.from_iterable(one if isinstance(one, list) else [one] for one in both)
     names = names or sorted({*map(str, each)})
-    found = measured(PARTS[kind](known, names), len(names) or 1)
+    metrics = metrics_of(PARTS[kind](labelled_rows, names), len(names) or 1)
     if kind == "joint_tagging":
-        columns = [name.removeprefix("accuracy_") for name in found if name.startswith("accuracy_")]
-        found |= mean_score(
-            found, {name: "entity_f1" if f"entity_f1_{name}" in found else "accuracy" for name in columns}
+        columns = [name.removeprefix("accuracy_") for name in metrics if name.startswith("accuracy_")]
+        metrics |= mean_score(
+            metrics, {name: "entity_f1" if f"entity_f1_{name}" in metrics else "accuracy" for name in columns}
         )
-    return found
+    return metrics
 
 
 def _make_part(kind: str) -> Parts:
@@ -53,8 +53,8 @@ def _make_part(kind: str) -> Parts:
         of: Callable[[Any], object] = {name: number for number, name in enumerate(names)}.__getitem__
         if kind in ("regression", "multi_label"):
             of = float if kind == "regression" else lambda labels: [name in labels for name in names]
-        predicted, true = (np.array([of(row[side]) for row in rows]) for side in ("predicted", "gold"))
-        return [Compared(kind, predicted, true)]
+        predictions, true = (np.array([of(row[side]) for row in rows]) for side in ("predicted", "gold"))
+        return [Compared(kind, predictions, true)]
 
     return parts
 
@@ -65,24 +65,24 @@ def _words(rows: Rows, names: Sequence[str]) -> list[Compared]:
     (of_words,) = _make_part("token_classification")(words, names)
     parts = [of_words._replace(only=["accuracy"])]
     if tagging := tagging_of(names, all_names=False):
-        predicted, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
-        parts.append(Compared("token_classification", predicted, true, only=ENTITY_FIGURES))
+        predictions, true = ([tagging.iob(row[side]) for row in rows] for side in ("predicted", "gold"))
+        parts.append(Compared("token_classification", predictions, true, only=ENTITY_FIGURES))
     return parts
 
 
 def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
     parts = []
     for column in dict.fromkeys(chain.from_iterable(row["gold"] for row in rows)):
-        known = [row for row in rows if column in row["gold"]]
-        some = [{side: row[side][column] for side in ("predicted", "gold")} for row in known]
-        own = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in some)})
-        parts += [part._replace(suffix=f"_{column}", num_labels=len(own)) for part in _words(some, own)]
+        labelled_rows = [row for row in rows if column in row["gold"]]
+        lines = [{side: row[side][column] for side in ("predicted", "gold")} for row in labelled_rows]
+        tags = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in lines)})
+        parts += [part._replace(suffix=f"_{column}", num_labels=len(tags)) for part in _words(lines, tags)]
     return parts
 
 
 def _answers(rows: Rows, names: Sequence[str]) -> list[Compared]:
-    predicted, true = ([row[side] for row in rows] for side in ("predicted", "gold"))
-    whole = Compared("question_answering", predicted, true)
+    predictions, true = ([row[side] for row in rows] for side in ("predicted", "gold"))
+    whole = Compared("question_answering", predictions, true)
     return [whole] if all(true) else with_kinds(whole)
 
 

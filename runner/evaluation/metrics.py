@@ -11,7 +11,7 @@ from torchmetrics import Metric
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.labelled.words.tags import OUTSIDE, SCHEMES, entities, tagging_of
 from tiryns.runner.evaluation.ranks import TiedRanks
-from tiryns.runner.evaluation.squad import exact_match, normalized, token_f1
+from tiryns.runner.evaluation.squad import exact_match, normalize, token_f1
 
 ENTITY_FIGURES = ("entity_f1", "entity_precision", "entity_recall")
 """Metrics of whole entities, over all types, if labels are tags of entities."""
@@ -26,9 +26,9 @@ def number_metrics(num_labels: int, **options: object) -> dict[str, Metric]:
 
     from tiryns.runner.evaluation.correlations import LinearCorrelation, RankCorrelation
 
-    made = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
+    classes = {"pearson": LinearCorrelation, "spearman": RankCorrelation, "mse": MeanSquaredError}
     with warnings.catch_warnings(action="ignore"):  # Spearman's stores all values, two numbers an example
-        return {name: metric(**options).set_dtype(torch.float64) for name, metric in made.items()}
+        return {name: metric(**options).set_dtype(torch.float64) for name, metric in classes.items()}
 
 
 KINDS: dict[str, Callable[..., dict[str, Metric]]] = {
@@ -143,9 +143,9 @@ def macro(score: Score) -> Score:
 def matthews(correct: Tensor, predicted: Tensor, true: Tensor) -> Tensor:
     """Returns Matthews' correlation for any number of classes (Gorodkin 2004); 0 if one side has only one class."""
     total = true.sum()
-    shared = correct.sum() * total - (predicted * true).sum()
+    covariance = correct.sum() * total - (predicted * true).sum()
     spread = (total**2 - predicted.square().sum()) * (total**2 - true.square().sum())
-    return torch.where(spread > 0, shared / spread.clamp(min=1).sqrt(), 0.0)
+    return torch.where(spread > 0, covariance / spread.clamp(min=1).sqrt(), 0.0)
 
 
 class ClassScore(CountedScore):
@@ -181,7 +181,7 @@ class LabelScore(CountedScore):
         """Returns the marks of any number of labels per item: booleans [D, C], predicted and true."""
         if self.whole:
             predicted, true = (predicted == true).all(1, keepdim=True), torch.ones_like(true[:, :1])
-        return tuple(held.nonzero().unbind(1) for held in (predicted & true, predicted, true))
+        return tuple(mask.nonzero().unbind(1) for mask in (predicted & true, predicted, true))
 
 
 class EntityScore(CountedScore):
@@ -214,12 +214,12 @@ class EntityScore(CountedScore):
         for item, pair in enumerate(zip(predicted, true, strict=True)):
             for tag in {tag for tags in pair for tag in tags} - {OUTSIDE, *(self.labels or ())}:
                 if self.labels or not tag.startswith(("B-", "I-")):
-                    expected = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
-                    raise ValueError(f"the tag {tag!r} is none of the labels: expected {expected}")
-            found, wanted = (entities(self.tagging.iob(tags)) for tags in pair)
-            for listed, spans in zip(marks, (found & wanted, found, wanted), strict=True):
-                listed += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
-        return tuple(torch.tensor(listed, dtype=torch.long).view(-1, 2).unbind(1) for listed in marks)
+                    choices = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
+                    raise ValueError(f"the tag {tag!r} is none of the labels: expected {choices}")
+            predictions, truths = (entities(self.tagging.iob(tags)) for tags in pair)
+            for items, spans in zip(marks, (predictions & truths, predictions, truths), strict=True):
+                items += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
+        return tuple(torch.tensor(items, dtype=torch.long).view(-1, 2).unbind(1) for items in marks)
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:
@@ -266,8 +266,8 @@ class AnswerOverlap(MeanOverQuestions):
 
     def score(self, predicted: str, true: str | Sequence[str]) -> float:
         """Returns the best score over the accepted answers; a text is the only one."""
-        wanted = [*filter(normalized, [true] if isinstance(true, str) else true)] or [""]
-        return max(self.measure(predicted, answer) for answer in wanted)
+        answers = [*filter(normalize, [true] if isinstance(true, str) else true)] or [""]
+        return max(self.measure(predicted, answer) for answer in answers)
 
 
 class RankScore(MeanOverQuestions):

@@ -22,10 +22,10 @@ def choose_monitor(config: DictConfig, module: RunModule, data: RunData) -> None
     sets = data.validation if config.trainer.get("validate_every", 1) else {}
     if len(sets) > 1:
         sets = {name: sequences for name, sequences in sets.items() if data.has_targets(sequences)} or sets
-    found = {name: module.figure_names(sequences) for name, sequences in sets.items()}
+    names_by_set = {name: module.figure_names(sequences) for name, sequences in sets.items()}
     figures = [MIXED_LOSS] if data.validation_shares else []
-    figures += [f"val/{name}/{figure}" for name, some in found.items() for figure in some]
-    if not all(found.values()):  # a model of the user's own need not name its figures
+    figures += [f"val/{name}/{figure}" for name, names in names_by_set.items() for figure in names]
+    if not all(names_by_set.values()):  # a model of the user's own need not name its figures
         figures = []
     checkpoint = config.checkpoint
     if figures and "monitor" in checkpoint and checkpoint.monitor is None:
@@ -51,8 +51,8 @@ def direction_of(config: DictConfig) -> str:
     mode, monitor = config.checkpoint.get("mode"), config.checkpoint.get("monitor")
     if mode or monitor:
         return str(mode or better_when(str(monitor)))
-    labelled = config.data.get("task") is not None or option_of("objective", config.objective) in TASKS
-    return "max" if labelled else "min"
+    has_labels = config.data.get("task") is not None or option_of("objective", config.objective) in TASKS
+    return "max" if has_labels else "min"
 
 
 def monitored_metric(trainer: "Trainer", monitor: str | None, setting: str) -> tuple[str, float] | None:

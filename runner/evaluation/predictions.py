@@ -101,8 +101,8 @@ class Predictions(ABC, Generic[S]):
 
     def measure(self) -> dict[str, float]:
         """Returns the task's own metrics; empty if the set has no labels."""
-        found = measured(self.parts(), self.num_labels())
-        return found | self.combined(found)
+        metrics = metrics_of(self.parts(), self.num_labels())
+        return metrics | self.combine(metrics)
 
     def measured_names(self) -> list[str]:
         """Returns the names of the metrics of `measure`, before any prediction; for a kind of your own only `monitor`."""
@@ -119,18 +119,18 @@ class Predictions(ABC, Generic[S]):
 
     def metrics(self) -> dict[str, float]:
         """Returns the task's metrics, and those registered for it; empty if the set has no labels."""
-        found = self.measure()
-        if found and self.registered:
+        metrics = self.measure()
+        if metrics and self.registered:
             values = [as_tensor(one) for one in self.scored()]
             for name, make in self.registered.items():
-                found[name] = computed(name, make(self.num_labels()), values)
-        return found
+                metrics[name] = compute(name, make(self.num_labels()), values)
+        return metrics
 
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
         """Returns the losses of a set from its sums, for a task with several losses; empty for a task with one loss."""
         return {}
 
-    def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
+    def combine(self, figures: Mapping[str, Any]) -> dict[str, Any]:
         """Returns metrics derived from other metrics, which are numbers, or arrays with a number per resample."""
         return {}
 
@@ -155,9 +155,9 @@ class Predictions(ABC, Generic[S]):
 
     def add(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> None:
         """Adds this rank's predictions for a micro-batch."""
-        found = {name: value.cpu().numpy() for name, value in self.read(micro_batch, output).items()}
-        counts = found["places"] >= 0
-        self._parts.append({name: value[counts] for name, value in found.items()})
+        values = {name: value.cpu().numpy() for name, value in self.read(micro_batch, output).items()}
+        counts = values["places"] >= 0
+        self._parts.append({name: value[counts] for name, value in values.items()})
 
     def join(self, gather: Gather) -> None:
         """Joins the predictions of all ranks in `values`; `seen` marks the places with a prediction."""
@@ -172,27 +172,27 @@ class Predictions(ABC, Generic[S]):
                 whole[places] = value
 
 
-def measured(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
+def metrics_of(parts: Iterable[Compared], num_labels: int) -> dict[str, float]:
     """Returns the metrics of all parts, computed by this process alone; a part without items has no metrics."""
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for part in parts:
         values = as_tensor(part.predicted), as_tensor(part.true)
         size = part.num_labels or num_labels
         metrics = get_metrics_for_task(part.kind, size, sync_on_compute=False) if len(part.true) else {}
         for name, metric in metrics.items():
             if part.only is None or name in part.only:
-                found[f"{name}{part.suffix}"] = computed(name, metric, values)
-    return found
+                figures[f"{name}{part.suffix}"] = compute(name, metric, values)
+    return figures
 
 
-def computed(name: str, metric: Metric, values: Sequence[object]) -> float:
+def compute(name: str, metric: Metric, values: Sequence[object]) -> float:
     """Returns a metric of values that every rank has. Raises ValueError unless it is one number."""
     metric.distributed_available_fn = lambda: False  # or it would ask the other ranks
     metric.update(*values)
-    found = metric.compute()
-    if torch.as_tensor(found).numel() != 1:
-        raise ValueError(f"the metric {name!r} must be one number, not {found!r:.80}: average it")
-    return float(found)
+    value = metric.compute()
+    if torch.as_tensor(value).numel() != 1:
+        raise ValueError(f"the metric {name!r} must be one number, not {value!r:.80}: average it")
+    return float(value)
 
 
 def as_tensor(values: object) -> Any:
@@ -206,15 +206,15 @@ def confusion_tables(names: Sequence[str], true: NDArray[np.int64], predicted: N
     With more than `MATRIX_LABELS` labels, the 50 most frequent `confusions` replace `confusion`.
     """
     size = len(names)
-    counts = [np.bincount(some, minlength=size) for some in (true[true == predicted], predicted, true)]
+    counts = [np.bincount(classes, minlength=size) for classes in (true[true == predicted], predicted, true)]
     tables = {"labels": list(names), "per_class": class_rows(names, *counts)}
     if size <= MATRIX_LABELS:
         confusion = np.bincount(true * size + predicted, minlength=size**2).reshape(size, size)
         return {**tables, "confusion": confusion.tolist()}
     wrong = true != predicted
-    pairs, found = np.unique(true[wrong] * size + predicted[wrong], return_counts=True)
-    first = np.argsort(-found, kind="stable")[:50]
-    rows = [(*divmod(int(pairs[i]), size), int(found[i])) for i in first]
+    pairs, frequencies = np.unique(true[wrong] * size + predicted[wrong], return_counts=True)
+    first = np.argsort(-frequencies, kind="stable")[:50]
+    rows = [(*divmod(int(pairs[i]), size), int(frequencies[i])) for i in first]
     tables["confusions"] = [
         {"true": names[t], "as": names[p], "count": count, "share": count / int(counts[-1][t])}
         for t, p, count in rows

@@ -35,11 +35,11 @@ def ndcg(gains: Numbers, grades: Numbers) -> float:
     `gains` are the grades at each rank [R], `grades` the grades of all candidates, the largest first. The discount is
     log2(rank + 1), and gains are linear, as in trec_eval and BEIR.
     """
-    own, ideal = (
+    dcg, ideal = (
         float(values[:DEPTH] @ (1 / np.log2(np.arange(2, len(values) + 2))[:DEPTH]))
         for values in (gains, grades)
     )
-    return own / ideal if ideal else 0.0
+    return dcg / ideal if ideal else 0.0
 
 
 class TiedRanks(NamedTuple):
@@ -99,7 +99,7 @@ class TiedRanks(NamedTuple):
 
 def unit(features: Tensor) -> Tensor:
     """Returns features [..., H] divided by their length, float64."""
-    return COSINE.prepared(features.double())
+    return COSINE.prepare(features.double())
 
 
 def cosines(left: Tensor, right: Tensor) -> Tensor:
@@ -116,10 +116,10 @@ def score_blocks(
     queries: Tensor, passages: Tensor, similarity: DotProduct = COSINE
 ) -> Iterator[tuple[int, Tensor]]:
     """Yields a block of queries at a time: the index of its first query, and its scores [queries of the block, P]."""
-    asked, known = (similarity.prepared(vectors.double()) for vectors in (queries, passages))
+    query_rows, passage_rows = (similarity.prepare(vectors.double()) for vectors in (queries, passages))
     first = 0
-    for block in asked.split(max(1, AT_ONCE // (len(passages) * similarity.products(known)))):
-        yield first, similarity.matrix(block, known)
+    for block in query_rows.split(max(1, AT_ONCE // (len(passages) * similarity.products(passage_rows)))):
+        yield first, similarity.matrix(block, passage_rows)
         first += len(block)
 
 
@@ -135,8 +135,8 @@ def largest(scores: Tensor, count: int) -> Tensor:
     order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True).indices
     columns = columns.gather(1, order)
     # Of scores that equal the last one, topk takes any
-    tied = (scores >= values[:, -1:]).sum(1) > count
-    columns[tied] = scores[tied].sort(dim=1, descending=True, stable=True).indices[:, :count]
+    has_ties = (scores >= values[:, -1:]).sum(1) > count
+    columns[has_ties] = scores[has_ties].sort(dim=1, descending=True, stable=True).indices[:, :count]
     return columns
 
 
@@ -182,14 +182,14 @@ def rank(
         top = largest(scores, min(depth, len(passages)))
         tops.append(top.where(scores.gather(1, top) > -torch.inf, -1))
     first = torch.cat(tops).cpu().numpy()
-    grades = grades or [[1.0] * len(own) for own in relevant]
-    graded = [dict(zip(*both, strict=True)) for both in zip(relevant, grades, strict=True)]
+    grades = grades or [[1.0] * len(indices) for indices in relevant]
+    lookups = [dict(zip(*both, strict=True)) for both in zip(relevant, grades, strict=True)]
     gains = np.array(
-        [[own.get(n, 0.0) for n in top] for top, own in zip(first.tolist(), graded, strict=True)]
+        [[grade_of.get(n, 0.0) for n in top] for top, grade_of in zip(first.tolist(), lookups, strict=True)]
     )
     hits = (gains > 0).astype(np.float64)
-    counts, ranks = np.array([len(own) for own in relevant]), np.arange(1, first.shape[1] + 1)
-    best = [-np.sort(-np.asarray(own, np.float64)) for own in grades]
+    counts, ranks = np.array([len(indices) for indices in relevant]), np.arange(1, first.shape[1] + 1)
+    best = [-np.sort(-np.asarray(query_grades, np.float64)) for query_grades in grades]
     figures = {
         "ndcg_at_10": np.array([ndcg(*both) for both in zip(gains, best, strict=True)]),
         "mrr_at_10": (hits / ranks)[:, :DEPTH].max(1),

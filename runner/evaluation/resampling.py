@@ -16,7 +16,7 @@ from torchmetrics import Metric
 from torchmetrics.regression import MeanSquaredError, PearsonCorrCoef, SpearmanCorrCoef
 
 from tiryns.runner.evaluation import metrics
-from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, computed
+from tiryns.runner.evaluation.predictions import Compared, Predictions, as_tensor, compute
 from tiryns.runner.evaluation.statistics.intervals import Statistic, Weights, bootstrap, each
 
 Numbers = NDArray[np.float64]
@@ -48,8 +48,8 @@ def intervals(
 
     Returns an empty dict if `weighted_figures` returns None.
     """
-    found = weighted_figures(predictions, sums)
-    return bootstrap(*found, resamples, seed) if found else {}
+    statistic = weighted_figures(predictions, sums)
+    return bootstrap(*statistic, resamples, seed) if statistic else {}
 
 
 def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> tuple[Statistic, int] | None:
@@ -59,120 +59,118 @@ def weighted_figures(predictions: Predictions, sums: Mapping[str, Numbers]) -> t
     example with a weight counts. Returns None if no example is known, or if predictions do not state an item's example.
     """
     parts, means = predictions.parts(), predictions.means()
-    told = [part.owners for part in parts if part.owners is not None]
+    part_owners = [part.owners for part in parts if part.owners is not None]
     weighing = [np.flatnonzero(sums["weight"])] if sums else []
-    every = [*told, *(owners for _, owners in means.values()), *weighing]
-    if len(told) < len(parts) or not every or not len(known := np.unique(np.concatenate(every))):
+    every = [*part_owners, *(owners for _, owners in means.values()), *weighing]
+    if len(part_owners) < len(parts) or not every or not len(examples := np.unique(np.concatenate(every))):
         return None
-    found: dict[str, Weighted] = {}
-    for part, owners in zip(parts, (np.searchsorted(known, one) for one in told), strict=True):
+    functions: dict[str, Weighted] = {}
+    for part, owners in zip(parts, (np.searchsorted(examples, one) for one in part_owners), strict=True):
         if len(part.true):
-            found |= _figures(part, predictions, owners)
+            functions |= _figures(part, predictions, owners)
     for name, (scores, owners) in means.items():
-        found[name] = mean_of(scores, np.searchsorted(known, owners))
+        functions[name] = mean_of(scores, np.searchsorted(examples, owners))
     places = predictions.scored_owners()
     for name, make in predictions.registered.items():
         assert places is not None  # as those of the parts are
         metric = make(predictions.num_labels())
-        found[name] = weighted(metric, *predictions.scored(), np.searchsorted(known, places))
+        functions[name] = weigh(metric, *predictions.scored(), np.searchsorted(examples, places))
     for name, of in (("loss", "loss"), ("token_accuracy", "correct")):
         if of in sums:
-            found[name] = partial(_per_weight, sums[of][known], sums["weight"][known])
-    of_parts = {name: values[known] for name, values in sums.items() if "/" in name}
+            functions[name] = partial(_per_weight, sums[of][examples], sums["weight"][examples])
+    of_parts = {name: values[examples] for name, values in sums.items() if "/" in name}
 
     def figures(weights: Weights) -> dict[str, Numbers]:
-        values = {name: figure(weights) for name, figure in found.items()}
-        return values | predictions.combined(values) | (each(weights, losses) if whole else {})
+        values = {name: figure(weights) for name, figure in functions.items()}
+        return values | predictions.combine(values) | (each(weights, losses) if whole else {})
 
     whole = predictions.losses({name: float(values.sum()) for name, values in of_parts.items()})
 
     def losses(row: NDArray[np.float64]) -> dict[str, float]:
-        drawn = predictions.losses({name: float(row @ values) for name, values in of_parts.items()})
+        row_losses = predictions.losses({name: float(row @ values) for name, values in of_parts.items()})
         # No number where no target of some part was drawn
-        return drawn if drawn.keys() == whole.keys() else dict.fromkeys(whole, np.nan)
+        return row_losses if row_losses.keys() == whole.keys() else dict.fromkeys(whole, np.nan)
 
-    return figures, len(known)
+    return figures, len(examples)
 
 
 def _figures(part: Compared, predictions: Predictions, owners: Owners) -> dict[str, Weighted]:
     """Returns the metrics of a part, and the metrics of its classes, for weighted examples."""
     size = part.num_labels or predictions.num_labels()
-    known = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
+    by_name = metrics.get_metrics_for_task(part.kind, size, sync_on_compute=False)
     figures: dict[str, Weighted] = {
-        f"{name}{part.suffix}": weighted(metric, part.predicted, part.true, owners)
-        for name, metric in known.items()
+        f"{name}{part.suffix}": weigh(metric, part.predicted, part.true, owners)
+        for name, metric in by_name.items()
         if part.only is None or name in part.only
     }
     table, both = "per_class", (as_tensor(part.predicted), as_tensor(part.true))
     if part.only == metrics.ENTITY_FIGURES:
-        types, counted = metrics.entities_by_type(*both)
+        types, all_marks = metrics.entities_by_type(*both)
         table, size = "entities", len(types)
-    elif "macro_f1" in known or part.kind == "token_classification":
-        metric: Any = known["macro_f1" if "macro_f1" in known else "accuracy"]
-        counted = metric.marks(*both)
+    elif "macro_f1" in by_name or part.kind == "token_classification":
+        metric: Any = by_name["macro_f1" if "macro_f1" in by_name else "accuracy"]
+        all_marks = metric.marks(*both)
     else:
         return figures
     for name, score in metrics.OF_CLASSES.items():
-        figures[f"{table}{part.suffix}/{name}"] = partial(_by_counts, score, counted, owners, size)
+        figures[f"{table}{part.suffix}/{name}"] = partial(_by_counts, score, all_marks, owners, size)
     return figures
 
 
 def _by_counts(
-    score: metrics.Score, counted: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
+    score: metrics.Score, groups: Sequence[metrics.Marks], owners: Owners, num_classes: int, weights: Weights
 ) -> Numbers:
     """Returns the score of each resample [R], or of each class in it [R, C], computed from the counts of classes."""
-    return score(
-        *(torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in counted)
-    ).numpy()
+    return score(*(torch.from_numpy(counts(marks, weights, owners, num_classes)) for marks in groups)).numpy()
 
 
 @singledispatch
-def weighted(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
+def weigh(metric: Metric, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Returns the metric as a function of the examples' weights; an unknown metric is computed from the drawn items."""
 
-    def drawn(weights: NDArray[np.float64]) -> dict[str, float]:
+    def figure(weights: NDArray[np.float64]) -> dict[str, float]:
         places = np.repeat(np.arange(len(owners)), weights[owners].astype(np.int64))
         metric.reset()
         items = [
             as_tensor(all_of[places] if isinstance(all_of, np.ndarray) else [all_of[i] for i in places])
             for all_of in (predicted, true)
         ]
-        return {"figure": computed("the metric", metric, items)}
+        return {"figure": compute("the metric", metric, items)}
 
-    return lambda weights: each(weights, drawn)["figure"]
+    return lambda weights: each(weights, figure)["figure"]
 
 
-@weighted.register
+@weigh.register
 def _(metric: metrics.CountedScore, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Returns the function, which computes the score from the weighted counts of each class."""
-    counted, score = metric.marks(as_tensor(predicted), as_tensor(true)), metric.measures[metric.measure]
+    all_marks, score = metric.marks(as_tensor(predicted), as_tensor(true)), metric.measures[metric.measure]
 
     def by_resample(*of_classes: torch.Tensor) -> torch.Tensor:
         return torch.stack([score(*row) for row in zip(*of_classes, strict=True)])
 
-    return partial(_by_counts, by_resample, counted, owners, len(metric.true))
+    return partial(_by_counts, by_resample, all_marks, owners, len(metric.true))
 
 
-@weighted.register
+@weigh.register
 def _(metric: metrics.MeanOverQuestions, predicted: Any, true: Any, owners: Owners) -> Weighted:
     """Returns the function, a weighted mean of the scores of questions."""
     return mean_of(np.array([metric.score(*both) for both in zip(predicted, true, strict=True)]), owners)
 
 
-@weighted.register
+@weigh.register
 def _(metric: MeanSquaredError, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Returns the function, a weighted mean of the squared errors."""
     return mean_of((predicted - true) ** 2, owners)
 
 
-@weighted.register
+@weigh.register
 def _(metric: PearsonCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Returns the function, Pearson's correlation of weighted numbers."""
     x, y = predicted - predicted.mean(), true - true.mean()
     return lambda weights: correlation(weights[:, owners], x, y)
 
 
-@weighted.register
+@weigh.register
 def _(metric: SpearmanCorrCoef, predicted: Numbers, true: Numbers, owners: Owners) -> Weighted:
     """Returns Pearson's correlation of the ranks in each resample; equal numbers share the mean of their ranks."""
 
@@ -214,6 +212,6 @@ def ranks(weights: Weights, values: Numbers) -> Numbers:
     distinct, group = np.unique(values, return_inverse=True)
     order = np.argsort(group, kind="stable")
     starts = np.searchsorted(group[order], np.arange(len(distinct)))
-    drawn = np.add.reduceat(weights[:, order], starts, axis=1)
-    first = np.cumsum(drawn, axis=1) - drawn
-    return (first + (drawn + 1) / 2)[:, group]
+    group_weights = np.add.reduceat(weights[:, order], starts, axis=1)
+    first = np.cumsum(group_weights, axis=1) - group_weights
+    return (first + (group_weights + 1) / 2)[:, group]

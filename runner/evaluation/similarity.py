@@ -13,14 +13,14 @@ class DotProduct:
     Example:
         >>> import torch
         >>> queries, passages = torch.eye(2), torch.tensor([[3.0, 4.0]])
-        >>> DotProduct().matrix(queries, passages).tolist(), COSINE.prepared(passages).tolist()
+        >>> DotProduct().matrix(queries, passages).tolist(), COSINE.prepare(passages).tolist()
         ([[3.0], [4.0]], [[0.6000000238418579, 0.800000011920929]])
     """
 
     name = "dot"
     """The name of the score in sentence-transformers, and in a row of predictions."""
 
-    def prepared(self, vectors: Tensor) -> Tensor:
+    def prepare(self, vectors: Tensor) -> Tensor:
         """Returns the vectors in the form that `matrix` and `pairwise` take, computed once for all scores."""
         return vectors
 
@@ -28,7 +28,7 @@ class DotProduct:
         """Returns the scores [Q, P] of prepared queries [Q, ...] and passages [P, ...]."""
         return queries @ passages.T
 
-    def transposed(self, passages: Tensor, queries: Tensor) -> Tensor:
+    def transpose(self, passages: Tensor, queries: Tensor) -> Tensor:
         """Returns the transpose [P, Q] of `matrix`; a score that is not symmetric overrides this method."""
         return self.matrix(passages, queries)
 
@@ -50,7 +50,7 @@ class Cosine(DotProduct):
 
     name = "cosine"
 
-    def prepared(self, vectors: Tensor) -> Tensor:
+    def prepare(self, vectors: Tensor) -> Tensor:
         """Returns vectors of unit length."""
         return functional.normalize(vectors, dim=-1)
 

@@ -46,8 +46,8 @@ class LabelledSet:
         if self.calibrating:
             self.predictions.calibrate()
         totals = sum_over_ranks({name: float(value) for name, value in self._sums.items()})
-        found = self.predictions.metrics()
-        return (of_sums or mean_loss)(totals) | self.predictions.losses(totals) | found if found else {}
+        metrics = self.predictions.metrics()
+        return (of_sums or mean_loss)(totals) | self.predictions.losses(totals) | metrics if metrics else {}
 
 
 def mean_loss(totals: Mapping[str, float]) -> Totals:
@@ -76,5 +76,5 @@ def add_sums(sums: dict[str, Tensor], micro_batch: MicroBatch, output: Mapping[s
 
 def _add(sums: dict[str, Tensor], values: Mapping[str, Any], device: torch.device) -> None:
     for name, value in values.items():
-        added = torch.as_tensor(value, dtype=torch.float64).detach().to(device)
-        sums[name] = sums[name].to(device) + added if name in sums else added
+        term = torch.as_tensor(value, dtype=torch.float64).detach().to(device)
+        sums[name] = sums[name].to(device) + term if name in sums else term

@@ -80,14 +80,14 @@ class Answers(Kind):
             columns={**(data["columns"] or {}), **columns}, caption_prompt=data["caption_prompt"]
         )
         vision = load_processor(folder)
-        pretrained = self.task.load(folder)
-        longest = min(filter(None, (longest_text(pretrained), vision.tokenizer.model_max_length)))
+        pretrained_model = self.task.load(folder)
+        longest = min(filter(None, (longest_text(pretrained_model), vision.tokenizer.model_max_length)))
         reads = (min(longest, data["max_length"]), data["too_long"]) if bounded else (longest, "error")
         self.encoder = vision.encoder(*reads)
         arguments = option_defaults("objective", self.name)
         arguments |= self.encoder.collator_arguments(self.reader)
         self.collator = self.task.objective(**arguments)
-        self.model = self.collator.task_model(pretrained).eval()
+        self.model = self.collator.task_model(pretrained_model).eval()
         self.text_column = self.reader.columns["question"]
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
@@ -122,15 +122,15 @@ class Answers(Kind):
             for name in question.images:
                 images.check(name, question.name())
         for start in range(0, len(questions), AT_ONCE):
-            some = questions[start : start + AT_ONCE]
-            found = [self.encoder(q, [images.read(name, q.name()) for name in q.images]) for q in some]
-            prompts = [torch.from_numpy(f.text.input_ids[: f.text.prompt_length]).to(device) for f in found]
-            joined = join_images([image for f in found for image in f.images])["images"]
-            shown = {name: torch.from_numpy(value).to(device) for name, value in joined.items()}
-            written = self.model.generate(prompts, shown, max_new_tokens).tolist()
-            for question, ids in zip(some, written, strict=True):
-                asked = {"id": question.id, "image": question.images, "text": question_of(question)}
-                yield {**asked, "predicted": self.encoder.written(ids)}
+            batch = questions[start : start + AT_ONCE]
+            samples = [self.encoder(q, [images.read(name, q.name()) for name in q.images]) for q in batch]
+            prompts = [torch.from_numpy(f.text.input_ids[: f.text.prompt_length]).to(device) for f in samples]
+            arrays = join_images([image for f in samples for image in f.images])["images"]
+            tensors = {name: torch.from_numpy(value).to(device) for name, value in arrays.items()}
+            token_ids = self.model.generate(prompts, tensors, max_new_tokens).tolist()
+            for question, ids in zip(batch, token_ids, strict=True):
+                entry = {"id": question.id, "image": question.images, "text": question_of(question)}
+                yield {**entry, "predicted": self.encoder.decode_answer(ids)}
 
 
 class AnswersAsTested(Answers, Tested):
@@ -143,14 +143,14 @@ class AnswersAsTested(Answers, Tested):
 
     def __init__(self, run: str, changes: Settings) -> None:
         config = run_config(run)  # none of a model without its run
-        own = {} if config is None else settings_in(config)
-        exported = _exported_settings(run)
-        data = exported | (own.get("data") or {})
+        run_settings = {} if config is None else settings_in(config)
+        exported_settings = _exported_settings(run)
+        data = exported_settings | (run_settings.get("data") or {})
         self.settings = {n: value for n, value in of_run(data).items() if n in SETTINGS} | dict(changes)
-        self._load(run, {**exported, **self.settings}, {}, bounded=True)
+        self._load(run, {**exported_settings, **self.settings}, {}, bounded=True)
         self.changes = self.settings
         self.computation = as_trained(run).set_up(self.collator, self.model)
-        module = option_defaults("module", self.name) | (own.get("module") or {})
+        module = option_defaults("module", self.name) | (run_settings.get("module") or {})
         self.writer = AnswerWriter(module["generated_samples"], module["max_new_tokens"])
 
     def read(self, source: RowSource, name: str) -> ConversationSequences:
@@ -158,9 +158,9 @@ class AnswersAsTested(Answers, Tested):
         from tiryns.runner.data.vision.image_text import read_conversations
 
         images = self.settings["images"]
-        found = read_conversations(source, self.reading_for(source), "test", name, self.reader, images)
+        content = read_conversations(source, self.reading_for(source), "test", name, self.reader, images)
         most = self.settings["max_undecodable"]
-        return encode_conversations(found.conversations, found.images, self.encoder, most, name)
+        return encode_conversations(content.conversations, content.images, self.encoder, most, name)
 
     def output(self, sequences: Any) -> Model:
         """Returns a function from a micro-batch to the model's output and the answers that it writes."""

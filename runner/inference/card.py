@@ -23,7 +23,7 @@ from tiryns.runner.patches.transformers import auto_class_of
 from tiryns.runner.run.files import read_json
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import NoModel, model_folder
-from tiryns.runner.run.yaml_files import parsed
+from tiryns.runner.run.yaml_files import parse_yaml
 
 HEADS = {
     "ForSequenceClassification": ("text-classification", "classifies texts"),
@@ -114,7 +114,7 @@ def task_of_head(model: Any) -> tuple[str, str]:
     if getattr(config, "sentence_transformers", None) is not None and config.num_labels == 1:
         return "text-ranking", "ranks texts for a query"
     name = type(model.pretrained).__name__
-    return next((found for head, found in HEADS.items() if name.endswith(head)), ("", ""))
+    return next((pair for head, pair in HEADS.items() if name.endswith(head)), ("", ""))
 
 
 def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -> dict[str, object]:
@@ -128,44 +128,46 @@ def about(model: Any, run: Run, settings: Settings, figures: dict[str, float]) -
         "text-ranking": ["sentence-transformers", "cross-encoder", "reranker"],
     }
     base = str((settings.get("model") or {}).get("name_or_path") or "")
-    theirs = _metadata_of(base)
-    named = base if HUB_NAME.fullmatch(base) and not Path(base).exists() else theirs.get("base_model")
+    base_metadata = _metadata_of(base)
+    base_model = (
+        base if HUB_NAME.fullmatch(base) and not Path(base).exists() else base_metadata.get("base_model")
+    )
     library = "peft" if is_separate(model.pretrained) else "transformers"
     sources = [*sources_of(settings.get("data") or {})]
     data = list(dict.fromkeys(names := [*hub_data_sets(settings.get("data") or {})]))
     types = {name: name.rpartition("/")[2].removeprefix("entity_") for name in figures}
-    known = {
+    metadata = {
         "library_name": "sentence-transformers" if task in kinds else library, "pipeline_tag": task,
-        "license": theirs.get("license"), "language": theirs.get("language"), "base_model": named,
+        "license": base_metadata.get("license"), "language": base_metadata.get("language"), "base_model": base_model,
         "datasets": data, "tags": ["tiryns", *kinds.get(task, [])],
         "metrics": sorted({*types.values()} & {*METRICS} - {"loss"}),
     }  # fmt: skip
-    shown = [(name, value) for name, value in figures.items() if types[name] in METRICS]
-    measured = [{"type": types[name], "name": name, "value": round(value, 6)} for name, value in shown]
-    if task and measured and len(data) == 1 and len(names) == len(sources):  # measured on nothing else
-        named = {"name": data[0], "type": data[0]}
-        result = {"task": {"type": task}, "dataset": named, "metrics": measured}
-        known["model-index"] = [{"name": run.name, "results": [result]}]
-    return {name: value for name, value in known.items() if value}
+    pairs = [(name, value) for name, value in figures.items() if types[name] in METRICS]
+    metrics = [{"type": types[name], "name": name, "value": round(value, 6)} for name, value in pairs]
+    if task and metrics and len(data) == 1 and len(names) == len(sources):  # measured on nothing else
+        data_set = {"name": data[0], "type": data[0]}
+        result = {"task": {"type": task}, "dataset": data_set, "metrics": metrics}
+        metadata["model-index"] = [{"name": run.name, "results": [result]}]
+    return {name: value for name, value in metadata.items() if value}
 
 
 def _metadata_of(base: str) -> dict[str, object]:
     """Returns the metadata in the card of a model in a folder or in the cache of the hub; empty without a card."""
-    found: object = None
+    front_matter: object = None
     with suppress(NoModel, ValueError, yaml.YAMLError, OSError):  # of a run whose model is gone by now, too
         card = Path(model_folder(base), "README.md") if base else Path()
         if HUB_NAME.fullmatch(base) and not card.parent.is_dir():
-            cached = try_to_load_from_cache(base, "README.md")
-            card = Path(cached) if isinstance(cached, str) else card
-        found = metadata_load(card) if card.is_file() else None
-    return found if isinstance(found, dict) else {}
+            cache_path = try_to_load_from_cache(base, "README.md")
+            card = Path(cache_path) if isinstance(cache_path, str) else card
+        front_matter = metadata_load(card) if card.is_file() else None
+    return front_matter if isinstance(front_matter, dict) else {}
 
 
 def sources_of(data: Settings) -> Iterator[object]:
     """Yields the sources of a config's data; each is a name or a config node."""
-    given = [data.get(name) for name in ("source", "train", "validation", "test")]
-    given += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
-    for value in given:
+    values = [data.get(name) for name in ("source", "train", "validation", "test")]
+    values += [part.get("source") for part in (data.get("mixture") or {}).values() if isinstance(part, dict)]
+    for value in values:
         yield from filter(None, value if isinstance(value, list) else [value])
 
 
@@ -183,22 +185,22 @@ def model_card(
     """Returns the README of a model: metadata of the hub, description, metrics, an example, usage, command and config."""
     name = type(model.pretrained).__name__
     command = run.command
-    shown = sorted(
+    pairs = sorted(
         (figure, value) for figure, value in results.items() if figure not in ("objective", "best_step")
     )
-    figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in shown)
+    figures = "\n".join(f"| {figure} | {value:.4f} |" for figure, value in pairs)
     config = (run.path / "config.yaml").read_text(encoding="utf-8")
-    settings: Any = parsed(config) or {}
+    settings: Any = parse_yaml(config) or {}
     if begun_in(run.path):  # a path of where the run was begun is no name of the hub
         settings = OmegaConf.to_container(from_begin(DictConfig(settings), run.path))
-    made_by = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
+    credit = getattr(model, "note", "") + (MADE_BY if with_manifest else "")
     auto = auto_class_of(model.pretrained)  # of one whose code is exported with it
     loader, trust = (auto, ", trust_remote_code=True") if auto else (name, "")
-    use, truncated = _usage(model, preprocessor, loader, trust)
+    use, truncation = _usage(model, preprocessor, loader, trust)
     embedding, vectors = getattr(model, "embedding", None), ""
     if embedding is not None:
         vectors = VECTORS.format(prompts=" and prompts" if embedding.prompts else "", trust=trust)
-    metadata = about(model, run, settings, dict(shown))
+    metadata = about(model, run, settings, dict(pairs))
     return f"""---
 {yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, default_flow_style=None).strip()}
 ---
@@ -216,12 +218,12 @@ def model_card(
 {figures}
 
 Losses are per target (a token, an example, a question); cross-entropies are in nats.
-{example(run, settings.get("data") or {})}{made_by}
+{example(run, settings.get("data") or {})}{credit}
 ## Use
 
 ```python
 {use}```
-{truncated}{vectors}
+{truncation}{vectors}
 <details>
 <summary>Config</summary>
 
@@ -242,9 +244,9 @@ def sentence(model: Any, metadata: dict[str, object], step: int) -> str:
     said = ""
     if does in ("classifies texts", "labels the words of texts") and labels:
         said = f" as {', '.join(labels[:5])}{f' and {len(labels) - 5:,} more' if len(labels) > 5 else ''}"
-    what = f"that {does}{said}" if does else "with a head of its own"
+    clause = f"that {does}{said}" if does else "with a head of its own"
     return (
-        f"A {config.model_type} model of {size / 1e6:,.1f} million parameters {what}, "
+        f"A {config.model_type} model of {size / 1e6:,.1f} million parameters {clause}, "
         f"trained{began} with Tiryns for {step:,} steps:"
     )
 
@@ -255,10 +257,8 @@ def example(run: Run, data: Settings) -> str:
     A card is published with its model, so it quotes only public data: data of the hub, or made by this project.
     """
     sources = [*sources_of(data)]
-    made_here = (
-        str(s.get("_target_")).startswith("runner.data.demo") for s in sources if isinstance(s, dict)
-    )
-    if not sources or sum(made_here) + len([*hub_data_sets(data)]) < len(sources):
+    is_demo = (str(s.get("_target_")).startswith("runner.data.demo") for s in sources if isinstance(s, dict))
+    if not sources or sum(is_demo) + len([*hub_data_sets(data)]) < len(sources):
         return ""
     row = {}
     with suppress(OSError, ValueError), open(run.path / "predictions.jsonl") as lines_of_file:
@@ -284,14 +284,14 @@ def example(run: Run, data: Settings) -> str:
 
 def _usage(model: Any, preprocessor: object, loader: str, trust: str) -> tuple[str, str]:
     """Returns the code that loads a model and shows a prediction, and a note on long texts."""
-    pretrained = model.pretrained
+    pretrained_model = model.pretrained
     kind = "tokenizer" if isinstance(preprocessor, PreTrainedTokenizerBase) else "processor"
-    apart = is_separate(pretrained)
+    apart = is_separate(pretrained_model)
     use = OF_ADAPTER if apart else OF_MODEL
     use = use.format(kind=kind, auto=f"Auto{kind.title()}", loader=loader, trust=trust)
     task, _ = task_of_head(model)
-    if (asked := ASKED.get(task)) is None or kind != "tokenizer" or apart:
+    if (arguments := ASKED.get(task)) is None or kind != "tokenizer" or apart:
         return use, ""
-    longest = longest_text(pretrained)
-    truncated = TRUNCATED.format(longest=longest) if longest and "truncation" in asked else ""
-    return use + PREDICTION.format(task=task, asked=asked), truncated
+    longest = longest_text(pretrained_model)
+    truncation = TRUNCATED.format(longest=longest) if longest and "truncation" in arguments else ""
+    return use + PREDICTION.format(task=task, asked=arguments), truncation

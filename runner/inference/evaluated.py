@@ -9,7 +9,7 @@ from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.rows import RowSource
-from tiryns.runner.evaluation.calibration import calibration, fitted, label_sets
+from tiryns.runner.evaluation.calibration import calibration, fit_calibration, label_sets
 from tiryns.runner.evaluation.files import Entry, entry_of, write_content, write_lines, write_sets
 from tiryns.runner.evaluation.predictions import Predictions
 from tiryns.runner.evaluation.resampling import Numbers, intervals
@@ -113,11 +113,11 @@ def evaluate(
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
-    model = _opened(run, asked)
+    model = _open(run, asked)
     model.computation = computation_of(model.computation, asked)
-    what = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
+    subject = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
     over = "documents" if isinstance(model, LanguageModel) else "examples"
-    facts = facts_of(run, what, model.computation, asked, over)
+    facts = facts_of(run, subject, model.computation, asked, over)
     if isinstance(model, AnswersAsTested):
         facts |= model.writer._asdict()
     # All sources are read before the first is computed
@@ -137,34 +137,34 @@ def evaluate(
     predictions, documents, entries = {}, list[Entry](), dict[str, Entry]()
     interval = (asked.resamples, asked.seed)
     for name, (sequences, of_rows) in sets.items():
-        told = report and report(name)
+        progress = report and report(name)
         if isinstance(model, LanguageModel):
-            text = model.measure(sequences, told)
+            text = model.measure(sequences, progress)
             entries[name] = _entry_of_text(text, sequences, *interval)
             if asked.pseudo_documents != 0:
-                told = report and report(f"{name}, token by token")
-                how = (asked.pseudo_documents, *interval, told)
+                progress = report and report(f"{name}, token by token")
+                how = (asked.pseudo_documents, *interval, progress)
                 add_pseudo_perplexity(entries[name], model, sequences, *how)
             documents += [{"set": name, **line} for line in text.predictions]
             continue
-        found = model.measure(sequences, told)
-        predictions[name] = found.predictions
-        entry = entry_with_intervals(found.predictions, found.figures, found.sums, *interval)
+        result = model.measure(sequences, progress)
+        predictions[name] = result.predictions
+        entry = entry_with_intervals(result.predictions, result.figures, result.sums, *interval)
         entries[name] = entry | of_rows
     if asked.calibration is not None:
-        fit = fitted(asked.calibration, predictions[asked.calibration])
+        fit = fit_calibration(asked.calibration, predictions[asked.calibration])
         for name in predictions.keys() - {asked.calibration}:
             entries[name]["calibration"] = calibration(predictions[name], fit, *interval)
             predictions[name].label_sets = label_sets(predictions[name], fit)
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
 
-def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
+def _open(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
     """Loads the model of a run with the asked options; raises ValueError for an option that does not apply to it."""
-    opened = open_model(run)
+    parts = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}
-    answers = sees_images(opened.config)
-    task = get_task("vision_language") if answers else task_of(run, opened.config.architectures or [])
+    answers = sees_images(parts.config)
+    task = get_task("vision_language") if answers else task_of(run, parts.config.architectures or [])
     if task is not None and (asked.objective is not None or asked.pseudo_documents != 0):
         raise ValueError(f"the model in {run!r} is for {task.name.replace('_', ' ')}, not a language model")
     asks = {"generated_samples": asked.generated_samples, "max_new_tokens": asked.max_new_tokens}
@@ -179,22 +179,22 @@ def _opened(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
         model.writer = model.writer._replace(**writing)
         return model
     if task is not None:
-        return Labels(run, task, opened, changes)
-    return LanguageModel(run, opened, changes, asked.objective)
+        return Labels(run, task, parts, changes)
+    return LanguageModel(run, parts, changes, asked.objective)
 
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
     """Returns the computation with the precision and micro-batches in `asked`; ValueError for an unknown precision."""
-    given = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
+    fields = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
     if asked.precision is not None:
         check_choice("--precision", asked.precision, PRECISIONS)
-        given["precision"] = asked.precision
-    chosen = computation._replace(**given)
-    if chosen.precision == "bf16-mixed" and device_here().type == "cpu" and not processor.has_bf16():
+        fields["precision"] = asked.precision
+    result = computation._replace(**fields)
+    if result.precision == "bf16-mixed" and device_here().type == "cpu" and not processor.has_bf16():
         log.warning(
             "this CPU has no bf16 units, so bf16-mixed is emulated and slow; --precision 32-true is faster"
         )
-    return chosen
+    return result
 
 
 def entry_with_intervals(
@@ -208,22 +208,22 @@ def entry_with_intervals(
     entry = entry_of(predictions, figures)
     ends = intervals(predictions, sums, resamples, seed) if resamples else {}
     entry["intervals"] = {name: ends[name] for name in entry["metrics"] if name in ends}
-    for name, found in ends.items():
+    for name, bounds in ends.items():
         table, _, figure = name.partition("/")
-        for row, both in zip(entry[table], found, strict=True) if figure else ():
+        for row, both in zip(entry[table], bounds, strict=True) if figure else ():
             row.setdefault("intervals", {})[figure] = both
     return entry
 
 
 def _entry_of_text(
-    found: Measured[list[Entry]], sequences: DocumentSequences, resamples: int, seed: int
+    measured_text: Measured[list[Entry]], sequences: DocumentSequences, resamples: int, seed: int
 ) -> Entry:
     """Returns the entry of a measured set of documents, with `intervals` of its metrics."""
-    sizes, weighted = sequences.num_bytes, found.weighted() if resamples else None
-    ends = bootstrap(*weighted, resamples, seed) if weighted else {}
+    sizes, statistic = sequences.num_bytes, measured_text.statistic() if resamples else None
+    ends = bootstrap(*statistic, resamples, seed) if statistic else {}
     counts = {"sequences": len(sequences), "tokens": sequences.num_tokens, "bytes": int(sizes.sum())}
     entry = {"examples": len(sizes), "over": "documents", **counts}
-    return {**entry, "metrics": found.figures, "intervals": ends}
+    return {**entry, "metrics": measured_text.figures, "intervals": ends}
 
 
 def facts_of(run: str, kind: dict[str, str], computation: Computation, asked: Asked, over: str) -> Entry:

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from tiryns.conf.values import Settings
 from tiryns.runner.inference.card import model_card
 from tiryns.runner.models.adapters import save_model
-from tiryns.runner.models.embedding.contrastive import loaded_without_pooler
+from tiryns.runner.models.embedding.contrastive import options_without_pooler
 from tiryns.runner.models.embedding.folder import write_embedding
 from tiryns.runner.models.positions import longest_text
 from tiryns.runner.models.task_model import TaskModel
@@ -41,10 +41,10 @@ def export_model(
     """
     model = getattr(module, "model", None)
     if not hasattr(model, "pretrained"):
-        if (pretrained := exported_model(module)) is None:
+        if (pretrained_model := exported_model(module)) is None:
             return None
-        architecture = f"of the architecture {pretrained.config.model_type}"
-        model = SimpleNamespace(pretrained=pretrained, describe=lambda: architecture)
+        architecture = f"of the architecture {pretrained_model.config.model_type}"
+        model = SimpleNamespace(pretrained=pretrained_model, describe=lambda: architecture)
     has_manifest = (folder.path / "manifest.json").is_file()
     card = model_card(model, preprocessor, folder, results, module.trainer.global_step, has_manifest)
     with module.evaluation_weights():
@@ -89,10 +89,10 @@ def write_model(
 ) -> Path:
     """Writes or replaces the folder `target` atomically, with `preprocessor` if not None; raises OSError on failure."""
     with replacing(target, "the model ") as temporary, no_bars():
-        own = isinstance(model, TaskModel)
-        weights = model.exported_weights() if own and weights is None else weights
+        is_task_model = isinstance(model, TaskModel)
+        weights = model.exported_weights() if is_task_model and weights is None else weights
         save_model(model.pretrained, temporary, weights)
-        folders = [temporary, *(model.export_beside(temporary) if own else [])]
+        folders = [temporary, *(model.export_beside(temporary) if is_task_model else [])]
         if preprocessor is not None:
             tokenizer = getattr(preprocessor, "tokenizer", preprocessor)
             if longest := longest_text(model.pretrained):  # so that the tokenizer can truncate to it
@@ -100,10 +100,10 @@ def write_model(
             for folder in folders:
                 preprocessor.save_pretrained(folder)
         if (embedding := getattr(model, "embedding", None)) is not None:
-            arguments = loaded_without_pooler(model.pretrained.base_model)
+            arguments = options_without_pooler(model.pretrained.base_model)
             write_embedding(temporary, embedding, model.pretrained.config.hidden_size, arguments)
         if task:
-            objective = task["objective"] | (model.learnt_settings() if own else {})
+            objective = task["objective"] | (model.learnt_settings() if is_task_model else {})
             (temporary / TASK).write_text(json.dumps({**task, "objective": objective}, indent=1))
         (temporary / "README.md").write_text(card, encoding="utf-8")
         open_to_readers(temporary)

@@ -94,7 +94,7 @@ class Kind(ABC):
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns predictions for the rows of batch `number`; with `figures` also metrics, if rows are `labelled`."""
 
-    def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
+    def convert(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Returns the columns of a row that is given as a mapping in Python."""
         return values
 
@@ -108,11 +108,11 @@ class Kind(ABC):
 
     def reading(self, path: str) -> Reading:
         """Returns how to read a file: by the settings, else by its ending, else line by line."""
-        ending, found = ending_format(Path(path)), self.reading_for(path)
-        unnamed = found.format == "auto" and not ending and not named_path(path).is_dir()
-        return found._replace(format="txt") if unnamed or ending in self.line_formats else found
+        ending, reading = ending_format(Path(path)), self.reading_for(path)
+        by_lines = reading.format == "auto" and not ending and not named_path(path).is_dir()
+        return reading._replace(format="txt") if by_lines or ending in self.line_formats else reading
 
-    def labelled(self, rows: Sequence[Row]) -> bool:
+    def has_labels(self, rows: Sequence[Row]) -> bool:
         """Whether rows have labels to compute metrics with."""
         return False
 
@@ -145,13 +145,13 @@ class Tested(Kind):
         """
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all, self.model.by_row = self.keeps_all, True
-        evaluated = LabelledSet(predictions, calibrating)
+        label_set = LabelledSet(predictions, calibrating)
         apart = RowSums(sequences.owners(), len(sequences.examples))
-        given = output or self.output(sequences), self.collator, sequences, self.computation.bounded(tokens)
-        for passed in passes(*given, report=report):
-            evaluated.add(passed.micro_batch, passed.output)
-            apart.add(passed)
-        figures = evaluated.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)
+        arguments = output or self.output(sequences), self.collator, sequences, self.computation.limit(tokens)
+        for result in passes(*arguments, report=report):
+            label_set.add(result.micro_batch, result.output)
+            apart.add(result)
+        figures = label_set.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)
         return Measured(predictions, figures, apart.sums, lambda: weighted_figures(predictions, apart.sums))
 
 
@@ -172,18 +172,18 @@ class OfTexts(Kind):
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns the prediction for each row that has a text."""
-        kept, texts = [], []
+        usable, texts = [], []
         for row in rows.rows:
             with rows.bad.row():
                 texts.append(row.text(self.text_column, "data.text_column"))
-                kept.append(row)
-        found = self.predict_texts(texts, options, number)
-        return Kept(kept, [{"text": text, **one} for text, one in zip(texts, found, strict=True)])
+                usable.append(row)
+        predictions = self.predict_texts(texts, options, number)
+        return Kept(usable, [{"text": text, **one} for text, one in zip(texts, predictions, strict=True)])
 
 
-def check_settings(changes: Iterable[str], known: Sequence[str]) -> None:
+def check_settings(changes: Iterable[str], names: Sequence[str]) -> None:
     """Raises ValueError for a setting of data that a command or a model does not take."""
-    check_names("data", changes, known, " cannot be set here; there are:")
+    check_names("data", changes, names, " cannot be set here; there are:")
 
 
 def option_defaults(group: str, option: str) -> Settings:

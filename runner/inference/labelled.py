@@ -34,15 +34,15 @@ def saved_task(run: str) -> Settings | None:
     if not file.is_file():
         return None
     # 0.3 recorded no rule of labels; it exported settings that 0.2 had not
-    saved = json.loads(file.read_text())
-    rule = LabelRule.AS_WRITTEN if "label_columns" in saved["data"] else LabelRule.FROM_ZERO
-    return {**rule.record, **saved}
+    settings = json.loads(file.read_text())
+    rule = LabelRule.AS_WRITTEN if "label_columns" in settings["data"] else LabelRule.FROM_ZERO
+    return {**rule.record, **settings}
 
 
 def task_of(run: str, architectures: list[str]) -> Task | None:
     """Returns the task exported with a model, else the task of its class, else None; ValueError for an unknown task."""
-    if saved := saved_task(run):
-        name = saved["data"]["task"]
+    if settings := saved_task(run):
+        name = settings["data"]["task"]
         if name not in TASKS:
             unknown = f"the model in {run!r} was trained for the task {name!r}, which is not registered here"
             raise ValueError(f"{unknown}: name the module that registers it: --import MODULE")
@@ -63,9 +63,9 @@ class Labels(Tested):
 
     at_once = 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, task: Task, opened: Opened, changes: Settings | None = None) -> None:
-        pretrained, tokenizer = task.load(model_folder(run)), opened.tokenizer
-        state = saved_task(run) or _default_state(task, pretrained, tokenizer.model_max_length)
+    def __init__(self, run: str, task: Task, parts: Opened, changes: Settings | None = None) -> None:
+        pretrained_model, tokenizer = task.load(model_folder(run)), parts.tokenizer
+        state = saved_task(run) or _default_state(task, pretrained_model, tokenizer.model_max_length)
         settings = {**AS_FOUND._asdict(), **of_run(state["data"]), **(changes or {})}
         settings.pop("task", None)
         self.task, self.name, self.settings, self.tokenizer = task, task.name, settings, tokenizer
@@ -84,21 +84,21 @@ class Labels(Tested):
             max_sequence_length=min(settings["max_length"], tokenizer.model_max_length),
             **self.reader.collator_arguments(),
         )
-        check_length(pretrained, self.collator.max_sequence_length)
-        self.model = self.collator.task_model(pretrained).eval()
+        check_length(pretrained_model, self.collator.max_sequence_length)
+        self.model = self.collator.task_model(pretrained_model).eval()
         self.computation = as_trained(run).set_up(self.collator, self.model)
 
     def values(self, text: str, options: PredictOptions) -> dict[str, object]:
         """Returns the columns of a text and of any second text; ValueError if the second is missing or unexpected."""
         column = self.settings[self.task.second] if self.task.second else None
         if (options.second is None) != (column is None):
-            what = (
+            advice = (
                 f"give the {column} with --second TEXT" if column else "--second is for pairs and questions"
             )
-            raise ValueError(f"this model is for {self.name.replace('_', ' ')}: {what}")
+            raise ValueError(f"this model is for {self.name.replace('_', ' ')}: {advice}")
         return {self.text_column: self.task.typed(text), **({column: options.second} if column else {})}
 
-    def typed(self, values: Mapping[str, object]) -> Mapping[str, object]:
+    def convert(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Returns the columns with a plain text converted to the type of the text column."""
         if isinstance(text := values.get(self.text_column), str):
             return {**values, self.text_column: self.task.typed(text)}
@@ -114,16 +114,16 @@ class Labels(Tested):
         A source that is not UTF-8 is read in the encoding of the training data.
         """
         reading = Reading(*(self.settings[name] for name in Reading._fields))
-        known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
-        return reading._replace(format="auto") if known and isinstance(reading.format, OfRun) else reading
+        by_ending = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
+        return reading._replace(format="auto") if by_ending and isinstance(reading.format, OfRun) else reading
 
     def rows_of(self, source: RowSource, split: str = "train", bad: BadRows = RAISED) -> Rows:
         """Reads the rows of a file or another source, arranged for the reader; `split` names one split of a data set."""
         how = HowRead(bad, self.reader.columns(), rule=self.rule)
-        given = self.reader.source(source, split)
-        return self.arranged(read_rows(given, self.reading_for(source), split, how=how))
+        row_source = self.reader.source(source, split)
+        return self.arrange(read_rows(row_source, self.reading_for(source), split, how=how))
 
-    def arranged(self, rows: Rows) -> Rows:
+    def arrange(self, rows: Rows) -> Rows:
         """Returns rows arranged for the reader, without hidden labels (see `without_hidden`)."""
         learnt = self.reader.state_dict()
         # what pairs learn tells that labels are their scores
@@ -143,37 +143,37 @@ class Labels(Tested):
         length = min(self.settings["max_length"], self.tokenizer.model_max_length)
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 
-    def labelled(self, rows: Sequence[Row]) -> bool:
+    def has_labels(self, rows: Sequence[Row]) -> bool:
         return any(not is_missing(row.values.get(n)) for row in rows for n in self.reader.label_names())
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns predictions; with `figures` also the metrics of a run's test, if the model knows the labels."""
-        given = self.arranged(rows) if self.reader.joins_rows else rows
-        read = given if figures else self.unlabelled(given)
+        arranged_rows = self.arrange(rows) if self.reader.joins_rows else rows
+        read = arranged_rows if figures else self.without_labels(arranged_rows)
         try:
             try:
-                sequences = self.samples(self.arranged(read))
+                sequences = self.samples(self.arrange(read))
             except ValueError as error:
-                kept = without_left_out(read)._replace(bad=RAISED)
+                usable = without_left_out(read)._replace(bad=RAISED)
                 # raises if the labels are right
-                sequences = self.samples(self.arranged(self.unlabelled(kept)))
+                sequences = self.samples(self.arrange(self.without_labels(usable)))
                 log.warning("the labels are left out, and no metrics are computed: %s", error)
         except MissingColumn as error:
             labels = self.reader.state_dict().get("labels") or ()
             columns = (self.text_column, self.settings["label_column"], labels, self.reader)
-            raise meant_error(error, given, *columns) from None
+            raise meant_error(error, arranged_rows, *columns) from None
         if not sequences:
-            return Kept(without_left_out(given).rows, [])
-        found = self.measure(sequences, tokens=options.tokens)
-        predicted = [{n: v for n, v in row.items() if n != "gold"} for row in found.predictions.rows()]
-        return Kept(without_left_out(given).rows, predicted, found.figures)
+            return Kept(without_left_out(arranged_rows).rows, [])
+        result = self.measure(sequences, tokens=options.tokens)
+        predictions = [{n: v for n, v in row.items() if n != "gold"} for row in result.predictions.rows()]
+        return Kept(without_left_out(arranged_rows).rows, predictions, result.figures)
 
-    def unlabelled(self, rows: Rows) -> Rows:
+    def without_labels(self, rows: Rows) -> Rows:
         """Returns rows without the columns of labels."""
         names = set(self.reader.label_names())
-        kept = [{n: v for n, v in row.values.items() if n not in names} for row in rows.rows]
+        inputs = [{n: v for n, v in row.values.items() if n not in names} for row in rows.rows]
         return rows._replace(
-            rows=[row._replace(values=own) for row, own in zip(rows.rows, kept, strict=True)]
+            rows=[row._replace(values=values) for row, values in zip(rows.rows, inputs, strict=True)]
         )
 
     def labelled_samples(self, source: RowSource, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
@@ -184,28 +184,28 @@ class Labels(Tested):
         rows = self.rows_of(source, "test", bad)
         column = self.settings["label_column"] or self.settings["pair_column"]  # of pairs without scores
         if all(is_missing(row.values.get(column)) for row in rows.rows):
-            typed = self.settings.get("label_columns") or [column]
+            label_columns = self.settings.get("label_columns") or [column]
             columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
-            absent = [one for one in typed if one not in columns]
+            absent = [one for one in label_columns if one not in columns]
             there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"
-            setting = f"data.label_column{'s' if len(typed) > 1 else ''}, data.tag_columns"
+            setting = f"data.label_column{'s' if len(label_columns) > 1 else ''}, data.tag_columns"
             advice = f"name the right one ({setting}), or predict without labels by `tiryns predict`"
             read = {self.settings.get(name) for name in ("text_column", "pair_column", "context_column")}
             others = [one for one in columns if one not in read]
-            cure = {"label_column": others[0]} if absent and len(typed) == len(others) == 1 else {}
-            told = f"{name} has no labels: the column {(absent or typed)[0]!r} {there}; {advice}"
-            raise AdvisedError(told, **cure)
+            cure = {"label_column": others[0]} if absent and len(label_columns) == len(others) == 1 else {}
+            problem = f"{name} has no labels: the column {(absent or label_columns)[0]!r} {there}; {advice}"
+            raise AdvisedError(problem, **cure)
         if not (sequences := self.samples(rows, usable=True)):
             raise ValueError(f"{rows.description} holds no row that can be used: {bad.first}")
-        unlabelled = sum(not self.reader.has_label(row, column) for row in without_left_out(rows).rows)
-        noted = bad.noted()
-        return sequences, {"unlabelled": unlabelled, **({"left_out": noted} if noted else {})}
+        num_unlabelled = sum(not self.reader.has_label(row, column) for row in without_left_out(rows).rows)
+        reasons = bad.reasons()
+        return sequences, {"unlabelled": num_unlabelled, **({"left_out": reasons} if reasons else {})}
 
 
 def without_left_out(rows: Rows) -> Rows:
     """Returns the rows of which an example was made: all but the rows that `rows.bad` has left out."""
-    left_out = {place for places in rows.bad.places.values() for place in places}
-    return rows._replace(rows=[row for row in rows.rows if row.where not in left_out])
+    bad_places = {place for places in rows.bad.places.values() for place in places}
+    return rows._replace(rows=[row for row in rows.rows if row.where not in bad_places])
 
 
 def _default_state(task: Task, pretrained: PreTrainedModel, longest: int) -> Settings:
@@ -215,5 +215,5 @@ def _default_state(task: Task, pretrained: PreTrainedModel, longest: int) -> Set
     longest = min(longest_text(pretrained) or data["max_length"], longest)
     windows = task.second == "context_column"  # of a length that a model was trained with
     settings["max_length"] = min(data["max_length"], longest) if windows else longest
-    learnt = task.assumed(pretrained.config)
+    learnt = task.reader_state(pretrained.config)
     return {"data": settings, "learnt": learnt, "objective": {}, **LabelRule.AS_NAMED.record}

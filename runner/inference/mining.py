@@ -69,12 +69,12 @@ class Mining(NamedTuple):
         if self.random and self.last is None:
             raise ValueError("random negatives are drawn from a range of ranks: give --range, such as 10:50")
 
-    def highest(self, own: float) -> float:
-        """Returns the highest score that a negative may have; `own` is the score of the query's own passage."""
+    def highest(self, own_score: float) -> float:
+        """Returns the highest score that a negative may have; `own_score` is the score of the query's own passage."""
         bounds = (
             self.max_score,
-            None if self.margin is None else own - self.margin,
-            None if self.relative_margin is None else own - abs(own) * self.relative_margin,
+            None if self.margin is None else own_score - self.margin,
+            None if self.relative_margin is None else own_score - abs(own_score) * self.relative_margin,
         )
         return min((bound for bound in bounds if bound is not None), default=math.inf)
 
@@ -96,12 +96,12 @@ def hard_negatives(
     queries: Tensor,
     passages: Tensor,
     positives: Sequence[Collection[int]],
-    barred: Sequence[set[int]],
+    exclusions: Sequence[set[int]],
     mining: Mining,
 ) -> list[Negatives]:
     """Returns the negatives of each query [Q, H] among the passages [P, H]; compares a block of queries at a time.
 
-    For each query, `positives` [Q] has the indices of its own passages, and `barred` [Q] the indices that cannot be
+    For each query, `positives` [Q] has the indices of its own passages, and `exclusions` [Q] the indices that cannot be
     negatives, its own passages included. Of passages with equal cosines the first is taken.
 
     Example:
@@ -110,29 +110,29 @@ def hard_negatives(
         [1]
     """
     mining.check()
-    found = []
+    negatives = []
     for first, scores in score_blocks(queries, passages):
         for query, row in enumerate(scores, first):
-            own = {passage: float(row[passage]) for passage in positives[query]}
-            highest = mining.highest(min(own.values()))
-            row[list(barred[query])] = -torch.inf
+            own_scores = {passage: float(row[passage]) for passage in positives[query]}
+            highest = mining.highest(min(own_scores.values()))
+            row[list(exclusions[query])] = -torch.inf
             if mining.last is None:
                 row[row > highest] = -torch.inf
             top = largest(row[None], min(mining.last or mining.skip + mining.negatives, len(row)))[0]
-            left = top[(row[top] <= highest) & (row[top] > -torch.inf)][mining.skip :]
+            indices = top[(row[top] <= highest) & (row[top] > -torch.inf)][mining.skip :]
             if mining.random:
                 key = sample_keys(mining.seed, np.array([0]), np.array([query]), _STREAM)
-                order = token_bits(key, np.array([len(left)])).argsort(kind="stable")
-                left = left[np.sort(order[: mining.negatives])]
-            left = left[: mining.negatives]
-            others = min(mining.last or len(row), len(row) - len(barred[query])) - mining.skip
+                order = token_bits(key, np.array([len(indices)])).argsort(kind="stable")
+                indices = indices[np.sort(order[: mining.negatives])]
+            indices = indices[: mining.negatives]
+            others = min(mining.last or len(row), len(row) - len(exclusions[query])) - mining.skip
             few = "passages" if others < mining.negatives else "scores"
-            reason = few if len(left) < mining.negatives else ""
-            found.append(Negatives(left.tolist(), row[left].tolist(), own, reason))
-    return found
+            reason = few if len(indices) < mining.negatives else ""
+            negatives.append(Negatives(indices.tolist(), row[indices].tolist(), own_scores, reason))
+    return negatives
 
 
-def numbered(texts: Iterable[str]) -> dict[str, int]:
+def index_of(texts: Iterable[str]) -> dict[str, int]:
     """Numbers distinct texts in their order."""
     return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
@@ -140,9 +140,9 @@ def numbered(texts: Iterable[str]) -> dict[str, int]:
 def own_passages(
     pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
 ) -> tuple[list[dict[int, None]], list[set[int]]]:
-    """Returns `positives` and `barred` for `hard_negatives`; `queries` and `passages` give the index of each text.
+    """Returns `positives` and `exclusions` for `hard_negatives`; `queries` and `passages` give the index of each text.
 
-    `barred` also has the passages of rows with the same match id, and any passage that equals the query's text.
+    `exclusions` also has the passages of rows with the same match id, and any passage that equals the query's text.
     """
     positives: list[dict[int, None]] = [{} for _ in queries]
     matching: dict[str | None, set[int]] = {}
@@ -150,11 +150,11 @@ def own_passages(
         positives[queries[pair.text]][passages[pair.pair]] = None
         matching.setdefault(pair.match, set()).add(passages[pair.pair])
     matching[None] = set()
-    barred = [{*own} for own in positives]
+    exclusions = [{*indices} for indices in positives]
     for pair in pairs:
-        barred[queries[pair.text]] |= matching[pair.match]
-        barred[queries[pair.text]] |= {passages[pair.text]} if pair.text in passages else set()
-    return positives, barred
+        exclusions[queries[pair.text]] |= matching[pair.match]
+        exclusions[queries[pair.text]] |= {passages[pair.text]} if pair.text in passages else set()
+    return positives, exclusions
 
 
 def mine(
@@ -181,29 +181,29 @@ def mine(
         problem = "is there already" if out.exists() else f"ends in none of {', '.join(ENDINGS)}"
         raise ValueError(f"{str(out)!r} {problem}; choose a new file, such as mined.jsonl")
     check_settings(settings, (*COLUMNS, *Reading._fields))
-    given = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
-    rows, sets = PairsData(**(option_defaults("data", "pairs") | given | dict(settings))).read_examples()
-    examples, added = sets["train"], ("negative", "scores")[: 1 + with_scores]
-    if taken := next((name for name in added if any(name in row.values for row in rows.rows)), None):
+    options = {"task": get_task("contrastive"), "train": pairs, "validation_documents": 0, "tokenizer": None}
+    rows, sets = PairsData(**(option_defaults("data", "pairs") | options | dict(settings))).read_examples()
+    examples, new_columns = sets["train"], ("negative", "scores")[: 1 + with_scores]
+    if taken := next((name for name in new_columns if any(name in row.values for row in rows.rows)), None):
         raise ValueError(f"{rows.description} has a column {taken!r} already: rename it, or mine without it")
     kind = Predictor(run).kind
     if not isinstance(kind, Vectors):
-        trained = "name a run of experiment=contrastive, or a folder of sentence-transformers"
-        raise ValueError(f"the model in {run!r} makes no vectors of texts: {trained}")
+        advice = "name a run of experiment=contrastive, or a folder of sentence-transformers"
+        raise ValueError(f"the model in {run!r} makes no vectors of texts: {advice}")
     kind.model.progress = progress
-    queries, passages = numbered(pair.text for pair in examples), numbered(pair.pair for pair in examples)
-    left = kind.model.embed([*queries], "queries", "query")
-    right = kind.model.embed([*passages], "passages", "passage")
-    found = hard_negatives(left, right, *own_passages(examples, queries, passages), mining)
-    names, by_row = [*passages], [found[queries[pair.text]] for pair in examples]
+    queries, passages = index_of(pair.text for pair in examples), index_of(pair.pair for pair in examples)
+    query_matrix = kind.model.embed([*queries], "queries", "query")
+    passage_matrix = kind.model.embed([*passages], "passages", "passage")
+    results = hard_negatives(query_matrix, passage_matrix, *own_passages(examples, queries, passages), mining)
+    names, by_row = [*passages], [results[queries[pair.text]] for pair in examples]
 
-    def mined() -> Iterator[dict[str, object]]:
+    def mined_rows() -> Iterator[dict[str, object]]:
         for row, pair, one in zip(rows.rows, examples, by_row, strict=True):
             scores = [one.own_scores[passages[pair.pair]], *one.scores]
             new = ([names[number] for number in one.passages], scores)
-            yield {**row.values, **dict(zip(added, new, strict=False))}
+            yield {**row.values, **dict(zip(new_columns, new, strict=False))}
 
-    write_rows(mined(), out, form)
+    write_rows(mined_rows(), out, form)
     reasons = Counter(one.reason for one in by_row)
     fewer = {reason: reasons[reason] for reason in ("scores", "passages")}
     columns = [f"data.{name}={settings[name]}" for name in COLUMNS if name in settings]

@@ -54,7 +54,7 @@ class Computation(NamedTuple):
             parameter.data = parameter.data.clone()
         return self._replace(layout=layout)
 
-    def bounded(self, tokens: int | None) -> "Computation":
+    def limit(self, tokens: int | None) -> "Computation":
         """Returns the computation with micro-batches of up to `tokens` tokens; unchanged for None."""
         return self if tokens is None else self._replace(micro_batch_tokens=tokens)
 
@@ -75,14 +75,14 @@ def as_trained(run: str) -> Computation:
     return as_resolved(Run(Path(model_folder(run)).parent).status.get("resolved") or {})
 
 
-def as_resolved(noted: Mapping[str, Any]) -> Computation:
+def as_resolved(record: Mapping[str, Any]) -> Computation:
     """Returns the computation that a run has noted as resolved; without a GPU fp16 becomes fp32."""
-    known: dict[str, Any] = {name: noted[name] for name in Computation._fields if noted.get(name)}
-    if not known:
+    values: dict[str, Any] = {name: record[name] for name in Computation._fields if record.get(name)}
+    if not values:
         return Computation()
-    if known.get("precision") in ("16-mixed", "16-true") and not torch.cuda.is_available():
-        known["precision"] = "32-true"
-    return Computation(**{"micro_batch_tokens": None, **known})
+    if values.get("precision") in ("16-mixed", "16-true") and not torch.cuda.is_available():
+        values["precision"] = "32-true"
+    return Computation(**{"micro_batch_tokens": None, **values})
 
 
 def run_config(run: str) -> DictConfig | None:
@@ -117,7 +117,7 @@ def passes(
     batches = GlobalBatches(sequences, sampler, collator, seed, VALIDATION_STREAM, 0, 1, *cut)
     if isinstance(model, torch.nn.Module):  # no function of one
         model.to(weights_dtype(computation.precision))  # another than the run's may be asked for
-    device, done = device_here(), 0
+    device, num_samples = device_here(), 0
     for step in range(len(sampler)):
         share = batches[step]
         numbers = share["sample_ids"][:, 1].numpy()
@@ -126,13 +126,13 @@ def passes(
         copies = sum(counts) // len(numbers)  # that an objective lays out, one after the other
         parts = np.split(numbers, np.cumsum([count // copies for count in counts])[:-1])
         for micro_batch, part in zip(share["micro_batches"], parts, strict=True):
-            moved: MicroBatch = move_data_to_device(micro_batch, device)
+            on_device: MicroBatch = move_data_to_device(micro_batch, device)
             with torch.no_grad(), computation.autocast():
-                output = model(moved)
-            yield Passed(moved, output, np.tile(part, copies))
-        done += len(share["sample_ids"])
+                output = model(on_device)
+            yield Passed(on_device, output, np.tile(part, copies))
+        num_samples += len(share["sample_ids"])
         if report is not None:
-            report(done, len(sequences))
+            report(num_samples, len(sequences))
 
 
 class RowSums:
@@ -143,10 +143,10 @@ class RowSums:
         self.sums: dict[str, NDArray[np.float64]] = {}
         """The sums of each owner [E], by name; empty if the model's output has no `row_sums`."""
 
-    def add(self, passed: Passed) -> None:
+    def add(self, result: Passed) -> None:
         """Adds a micro-batch."""
-        owners = self.owners[passed.samples]
-        for name, value in passed.output.get("row_sums", {}).items():
+        owners = self.owners[result.samples]
+        for name, value in result.output.get("row_sums", {}).items():
             mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners).astype(np.float64)
             self.sums[name] = self.sums.get(name, 0.0) + mine
 
@@ -160,5 +160,5 @@ class Measured(NamedTuple, Generic[P_co]):
     """The loss and the metrics, as in a run's test; empty without labels."""
     sums: dict[str, NDArray[np.float64]]
     """The `loss`, the `weight` and the `correct` targets of each example [E], if the model gives them by row."""
-    weighted: Callable[[], tuple[Statistic, int] | None]
+    statistic: Callable[[], tuple[Statistic, int] | None]
     """Returns a function that maps examples' weights to metrics, and the number of examples; None without their sums."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from tiryns.runner.data.labelled.examples import CHANGEABLE
 from tiryns.runner.data.read.bad_rows import BadRows
-from tiryns.runner.data.read.opened import File, Reading, opened, with_encoding
+from tiryns.runner.data.read.opened import File, Reading, open_text, with_encoding
 from tiryns.runner.data.read.rows import HowRead, Row, Rows, stream_rows
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.inference.answering import Answers, sees_images
@@ -34,23 +34,23 @@ class Predictor:
     """
 
     def __init__(self, run: str | Path, settings: Mapping[str, object] | None = None) -> None:
-        config, _ = opened = infill.open_model(str(run))
+        config, _ = parts = infill.open_model(str(run))
         changes = dict(settings or {})
         self.kind: Kind
         """The kind of model, which makes the predictions."""
         if sees_images(config):
             self.kind = Answers(str(run), changes)
         elif infill.generates(config):
-            self.kind = infill.Continuations(str(run), opened, changes)
+            self.kind = infill.Continuations(str(run), parts, changes)
         elif (encoding := encoding_task(str(run))) is not None:
-            self.kind = Encoded(str(run), encoding, opened, changes)
+            self.kind = Encoded(str(run), encoding, parts, changes)
         elif not infill.is_language_model(config) and (embedding := read_embedding(str(run))) is not None:
-            self.kind = Vectors(str(run), embedding, opened, changes)  # a folder of sentence-transformers
+            self.kind = Vectors(str(run), embedding, parts, changes)  # a folder of sentence-transformers
         elif (task := task_of(str(run), config.architectures or [])) is None:
-            self.kind = infill.Masks(str(run), opened, changes)
+            self.kind = infill.Masks(str(run), parts, changes)
         else:
             check_settings(changes, (*CHANGEABLE, *Reading._fields))
-            self.kind = Labels(str(run), task, opened, changes)
+            self.kind = Labels(str(run), task, parts, changes)
 
     @property
     def task(self) -> str:
@@ -67,31 +67,31 @@ class Predictor:
         self, rows: Iterable[str | Mapping[str, object]], options: PredictOptions = PLAIN
     ) -> Iterator[PredictionRow]:
         """Yields the predictions one after the other; rows are read in batches, so there may be any number of them."""
-        given: Any = (self._row(number, one, options) for number, one in enumerate(rows, 1))
-        for kept in self.batches(Rows(given, "the rows"), options):
-            yield from kept.predictions
+        row_stream: Any = (self._row(number, one, options) for number, one in enumerate(rows, 1))
+        for batch in self.batches(Rows(row_stream, "the rows"), options):
+            yield from batch.predictions
 
     def batches(self, rows: Rows, options: PredictOptions = PLAIN) -> Iterator[Kept]:
         """Yields rows with their predictions, batch by batch; does not read labels."""
         source = iter(rows.rows)
         parts = iter(lambda: list(islice(source, self.kind.at_once)), [])
-        for number, some in enumerate(parts):
-            read = Rows(some, "the rows", rows.textual, bad=rows.bad, first=number * self.kind.at_once)
+        for number, part in enumerate(parts):
+            read = Rows(part, "the rows", rows.textual, bad=rows.bad, first=number * self.kind.at_once)
             yield self.kind.predict(read, options, number)
 
     def of_file(self, rows: Rows, options: PredictOptions = PLAIN, figures: bool = True) -> Iterator[Kept]:
         """Yields predictions for `rows_of_file` by batch, or all at once with `figures` if the first rows have labels."""
         source = iter(rows.rows)
         first = list(islice(source, self.kind.at_once))
-        if figures and self.kind.labelled(first):
-            found = iter([self.kind.predict(rows._replace(rows=[*first, *source]), options, 0, figures=True)])
+        if figures and self.kind.has_labels(first):
+            parts = iter([self.kind.predict(rows._replace(rows=[*first, *source]), options, 0, figures=True)])
         else:
             every: Any = chain(first, source)
-            found = self.batches(rows._replace(rows=every), options)
+            parts = self.batches(rows._replace(rows=every), options)
         empty = True
-        for kept in found:
-            empty = empty and not kept.rows
-            yield kept
+        for batch in parts:
+            empty = empty and not batch.rows
+            yield batch
         if empty:
             problem = f" that can be used: {rows.bad.first}" if rows.bad.first else ""
             raise ValueError(f"{rows.description} holds no examples{problem}")
@@ -114,8 +114,8 @@ class Predictor:
         if reading.format in ("txt", "md"):
 
             def lines() -> Iterator[Row]:
-                with opened(with_encoding(File(Path(path), "txt", reading))) as found:
-                    for where, text in bad.filled(found, f"{path}, "):
+                with open_text(with_encoding(File(Path(path), "txt", reading))) as file:
+                    for where, text in bad.nonempty_lines(file, f"{path}, "):
                         yield Row(where, self.kind.values(text, options))
 
             rows: Any = lines()
@@ -123,10 +123,10 @@ class Predictor:
         how = HowRead(bad, self.kind.columns(), lone_text=self.kind.text_column, rule=self.kind.rule)
         return stream_rows(str(path), reading, "train", how)
 
-    def _row(self, number: int, given: object, options: PredictOptions) -> Row:
-        if isinstance(given, str):
-            return Row(f"row {number}", self.kind.values(given.rstrip("\n"), options))
-        if not isinstance(given, Mapping):
-            expected = 'expected a text, or a mapping of its columns such as {"text": "..."}'
-            raise ValueError(f"row {number} is a {type(given).__name__}: {expected}")
-        return Row(f"row {number}", self.kind.typed(given))
+    def _row(self, number: int, row: object, options: PredictOptions) -> Row:
+        if isinstance(row, str):
+            return Row(f"row {number}", self.kind.values(row.rstrip("\n"), options))
+        if not isinstance(row, Mapping):
+            expectation = 'expected a text, or a mapping of its columns such as {"text": "..."}'
+            raise ValueError(f"row {number} is a {type(row).__name__}: {expectation}")
+        return Row(f"row {number}", self.kind.convert(row))

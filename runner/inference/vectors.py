@@ -13,7 +13,7 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.conf.registry import TASKS
 from tiryns.conf.values import Settings
-from tiryns.runner.data.labelled.examples import TaskSequences, tokenized
+from tiryns.runner.data.labelled.examples import TaskSequences, encode
 from tiryns.runner.data.labelled.token_classification import SentenceSequences
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch, tokenizer_arguments
 from tiryns.runner.data.pairs.reader import Pair
@@ -23,7 +23,7 @@ from tiryns.runner.inference.labelled import Labels, saved_task
 from tiryns.runner.inference.language.infill import Opened
 from tiryns.runner.inference.passes import Computation, Report, as_trained, passes
 from tiryns.runner.models.embedding.folder import PASSAGE, Embedding
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 from tiryns.runner.models.positions import check_length, longest_text
 from tiryns.runner.models.weights import load_weights
 from tiryns.runner.models.wrapped import WrappedModel
@@ -33,7 +33,7 @@ from tiryns.runner.objectives.rows import IGNORED, Places, Shape
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.tasks import get_task
 from tiryns.runner.tasks.contrastive import Contrastive
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 
 class FeatureCollator(FlatCollator):
@@ -67,10 +67,10 @@ class PooledEncoder(WrappedModel):
 
     def forward(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns `features` in at least fp32: [D, H] of texts, pooled as `embedding` says, or [W, H] of words."""
-        hidden = widened(self.encode(micro_batch))
+        hidden = widen(self.encode(micro_batch))
         if "word_positions" in micro_batch:
             return {"features": hidden.flatten(0, 1).index_select(0, micro_batch["word_positions"])}
-        vectors = pooled(hidden, micro_batch, self.features.pooling)
+        vectors = pool(hidden, micro_batch, self.features.pooling)
         return {"features": functional.normalize(vectors, dim=-1) if self.features.normalised else vectors}
 
 
@@ -100,21 +100,21 @@ class FrozenEncoder:
     def features(self, sequences: TaskSequences, name: str = "") -> Tensor:
         """Returns the features [D, H] of samples, or [W, H] of the words of sentences; zeros for words without tokens."""
         size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
-        made = torch.zeros(size, self.model.pretrained.config.hidden_size)
-        given = self.model, self.collator, sequences, self.computation
-        for passed in passes(*given, report=self.progress and self.progress(name)):
-            of_words = passed.micro_batch.get("words")
-            places = torch.from_numpy(passed.samples) if of_words is None else of_words.cpu()
-            made[places] = passed.output["features"].cpu()
-        return made
+        features = torch.zeros(size, self.model.pretrained.config.hidden_size)
+        arguments = self.model, self.collator, sequences, self.computation
+        for result in passes(*arguments, report=self.progress and self.progress(name)):
+            of_words = result.micro_batch.get("words")
+            places = torch.from_numpy(result.samples) if of_words is None else of_words.cpu()
+            features[places] = result.output["features"].cpu()
+        return features
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
         """Returns the features [D, H] of texts, each after the named prompt; ValueError for an unknown prompt."""
-        given = [self.embedding.prompt(prompt) + text for text in texts]
+        full_texts = [self.embedding.prompt(prompt) + text for text in texts]
         longest = self.embedding.max_query_length if prompt == "query" else None
         cut = {"truncation": True, "max_length": longest or self.embedding.max_length}
-        ids = [encoding.ids for _, encoding in tokenized(self.tokenizer, given, **cut)]
-        return self.features(TaskSequences(given, ids), name)
+        ids = [encoding.ids for _, encoding in encode(self.tokenizer, full_texts, **cut)]
+        return self.features(TaskSequences(full_texts, ids), name)
 
 
 class Vectors(OfTexts):
@@ -122,15 +122,15 @@ class Vectors(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, embedding: Embedding, opened: Opened, changes: Settings) -> None:
+    def __init__(self, run: str, embedding: Embedding, parts: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        tokenizer = opened.tokenizer
-        pretrained, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
+        tokenizer = parts.tokenizer
+        body, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         data = (saved_task(run) or {"data": {}})["data"]  # the folder has one length for queries and passages
         longest, of_query = data.get("max_length") or embedding.max_length, data.get("max_query_length")
-        longest = min(filter(None, (longest, tokenizer.model_max_length, longest_text(pretrained))))
+        longest = min(filter(None, (longest, tokenizer.model_max_length, longest_text(body))))
         embedding = embedding._replace(max_length=longest, max_query_length=of_query)
-        self.model = FrozenEncoder(pretrained, tokenizer, embedding, as_trained(run))
+        self.model = FrozenEncoder(body, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
@@ -140,15 +140,15 @@ class Vectors(OfTexts):
             raise ValueError(
                 f"dimensions={options.dimensions}: expected 1 to {width}, the size of the vectors"
             )
-        self.model.computation = self.computation.bounded(options.tokens or None)
+        self.model.computation = self.computation.limit(options.tokens or None)
         vectors = self.model.embed(texts, prompt=options.prompt)[:, : options.dimensions] if texts else []
         return [{"embedding": vector.tolist()} for vector in vectors]
 
 
 def encoding_task(run: str) -> Contrastive | None:
     """Returns the task of a run whose texts have several vectors or a sparse vector; None for other models."""
-    saved = saved_task(run)
-    task = get_task(saved["data"]["task"]) if saved and saved["data"]["task"] in TASKS else None
+    settings = saved_task(run)
+    task = get_task(settings["data"]["task"]) if settings and settings["data"]["task"] in TASKS else None
     return task if isinstance(task, Contrastive) and not task.single else None
 
 
@@ -157,9 +157,9 @@ class Encoded(OfTexts):
 
     name, at_once = "vectors", 2048  # a multiple of the samples that an evaluation sorts by length
 
-    def __init__(self, run: str, task: Contrastive, opened: Opened, changes: Settings) -> None:
+    def __init__(self, run: str, task: Contrastive, parts: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        self.trained, self.task = Labels(run, task, opened), task
+        self.trained, self.task = Labels(run, task, parts), task
         self.model = self.trained.model
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
@@ -173,12 +173,12 @@ class Encoded(OfTexts):
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
-        trained, made = self.trained, [PredictionRow()] * len(texts)
-        length = trained.collator.max_sequence_length
-        sequences = trained.reader.tokenize(pairs, trained.tokenizer, length, training=False)
-        computation = trained.computation.bounded(options.tokens or None)
-        for passed in passes(trained.model, trained.collator, sequences, computation):
-            vectors = passed.output["rows"][:, column].cpu()
-            for place, vector in zip(passed.micro_batch["samples"].tolist(), vectors, strict=True):
-                made[place] = {"embedding": self.task.shown(vector, trained.tokenizer)}
-        return made
+        labels, rows = self.trained, [PredictionRow()] * len(texts)
+        length = labels.collator.max_sequence_length
+        sequences = labels.reader.tokenize(pairs, labels.tokenizer, length, training=False)
+        computation = labels.computation.limit(options.tokens or None)
+        for result in passes(labels.model, labels.collator, sequences, computation):
+            vectors = result.output["rows"][:, column].cpu()
+            for place, vector in zip(result.micro_batch["samples"].tolist(), vectors, strict=True):
+                rows[place] = {"embedding": self.task.format_vector(vector, labels.tokenizer)}
+        return rows

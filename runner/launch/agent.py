@@ -75,7 +75,7 @@ class RankAgent(LocalElasticAgent):
     @property
     def leaves(self) -> bool:
         """Whether this node leaves an elastic run, which continues on the other nodes."""
-        return self.nodes.elastic and signals.noted() is not None
+        return self.nodes.elastic and signals.first() is not None
 
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
         (self.folder.path / RANK_ERROR).unlink(missing_ok=True)
@@ -96,8 +96,8 @@ class RankAgent(LocalElasticAgent):
         for worker in worker_group.workers:
             heartbeat_of(self.folder.path, worker.global_rank).unlink(missing_ok=True)
         with signals.handlers_kept():
-            started: dict[int, Any] = super()._start_workers(worker_group)
-        return started
+            worker_ids: dict[int, Any] = super()._start_workers(worker_group)
+        return worker_ids
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
         self.lead()
@@ -107,20 +107,20 @@ class RankAgent(LocalElasticAgent):
         self.round.ends |= {r: s for r, s in statuses.items() if s and r not in self.round.ends}
         if self.round.ends and not seen:
             # the first rank writes a checkpoint, or deletes some
-            saving = self.round.stopped or self.round.rewound
+            saving = self.round.is_stopped or self.round.rewound
             self.round.deadline = now + (SECONDS_TO_STOP if saving else SECONDS_TO_FOLLOW)
-        if signals.noted() is not None and not self.round.told:
-            self.round.told = True
+        if signals.first() is not None and not self.round.is_signalled:
+            self.round.is_signalled = True
             self.round.deadline = min(self.round.deadline, now + SECONDS_TO_STOP)
             self.round.answer_by = now + SECONDS_TO_ANSWER
             self.round.beats = {rank: self._beat(rank) for rank in ranks}
             _signal(ranks, signal.SIGTERM)
         alive = [rank for rank, status in statuses.items() if status is None]
-        if self.round.told and now > self.round.answer_by:
+        if self.round.is_signalled and now > self.round.answer_by:
             silent = {rank: ranks[rank] for rank in alive if self._beat(rank) == self.round.beats[rank]}
             self.round.answer_by = float("inf")
             _signal(silent, signal.SIGKILL)  # those that wait for them lose them, and end
-        if not self.round.ends and not self.round.told:
+        if not self.round.ends and not self.round.is_signalled:
             self.round.hung = [rank for rank in alive if self._is_hung(rank)]
             if self.round.hung:
                 stacks = "the stacks of the ranks that answer follow in train.log"
@@ -139,9 +139,9 @@ class RankAgent(LocalElasticAgent):
             self._decide()
         return result
 
-    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, *timeout: int, **named: int) -> None:
-        death_sig = signal.SIGKILL if self.round.told else death_sig
-        super()._shutdown(death_sig, *timeout, **named)  # older torch has no timeout
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, *timeout: int, **options: int) -> None:
+        death_sig = signal.SIGKILL if self.round.is_signalled else death_sig
+        super()._shutdown(death_sig, *timeout, **options)  # older torch has no timeout
         for rank, process in self._ranks().items():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)  # a rank's session holds its loader processes too
@@ -154,7 +154,7 @@ class RankAgent(LocalElasticAgent):
         count = most - self._remaining_restarts
         if not self.round.ends:
             log.warning("another node joins: the ranks save and start anew with it")
-        elif self.round.stopped:
+        elif self.round.is_stopped:
             log.warning("a node leaves: the ranks have saved and start anew without it")
         elif self.round.rewound:
             notes = noted_rewinds(self.folder.path)
@@ -196,17 +196,17 @@ class RankAgent(LocalElasticAgent):
         """Returns why the ranks have failed for good, and how to resume the run if it has a checkpoint."""
         if message := left_error(self.folder.path):
             return f"{self.round.cause()}: {message}"
-        printed = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
+        has_output = any(status > 0 for status in self.round.ends.values() if status != LOST_PEER)
         most = self._worker_group.spec.max_restarts
-        used_up = f"; all restarts are used up (trainer.max_restarts={most})"
-        why = self.why_no_restart or (used_up if most else "")
+        exhaustion = f"; all restarts are used up (trainer.max_restarts={most})"
+        why = self.why_no_restart or (exhaustion if most else "")
         step = self.folder.status.get("step")
         on = f"; go on from step {step} with {resume_word(typed_path(self.folder.path))}" if step else ""
-        return f"{self.round.cause()}{': what it printed is above' * printed}{why}{on}"
+        return f"{self.round.cause()}{': what it printed is above' * has_output}{why}{on}"
 
     def _decide(self) -> None:
         """Sets the remaining restarts: 0 if a restart cannot help. Rewinds and failures on other nodes use up none."""
-        if signals.noted() is not None or left_error(self.folder.path):
+        if signals.first() is not None or left_error(self.folder.path):
             self._remaining_restarts = 0
             return
         if self.round.ended_elsewhere or self.round.rewound:
@@ -214,7 +214,7 @@ class RankAgent(LocalElasticAgent):
             return
         self.steps.append(int(self.folder.status.get("step") or 0))
         since = self.steps[-TRIES_WITHOUT_PROGRESS - 1 :]
-        if self.round.stopped:
+        if self.round.is_stopped:
             self._remaining_restarts = self._remaining_restarts + 1 if self.nodes.elastic else 0
         elif len(since) > TRIES_WITHOUT_PROGRESS and len(set(since)) == 1:
             self.why_no_restart = (
@@ -254,9 +254,9 @@ def supervise(config: DictConfig, folder: Run, nodes: Nodes, lead: Callable[[], 
     finally:
         if not agent.leaves:
             spec.rdzv_handler.shutdown()
-    if signals.noted() is not None or agent.round.stopped:
-        saved = PREEMPTED in agent.round.ends.values()
-        raise signals.Stopped(signals.noted() or signal.SIGTERM, saved)
+    if signals.first() is not None or agent.round.is_stopped:
+        is_saved = PREEMPTED in agent.round.ends.values()
+        raise signals.Stopped(signals.first() or signal.SIGTERM, is_saved)
     if not result.is_failed():
         return None
     return agent.failure()

@@ -16,7 +16,7 @@ from typing import Any
 
 from tiryns.runner.run import cluster
 from tiryns.runner.run.cluster import SECONDS_TO_AGREE, Member, agent_store, member, slurm_job
-from tiryns.runner.run.files import locked, read_json, write_atomically
+from tiryns.runner.run.files import hold_lock, read_json, write_atomically
 from tiryns.runner.run.folder import Run
 
 LAUNCH_FILE = ".launch"
@@ -45,10 +45,10 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     note, key = outputs / f"{name}.json", f"tiryns/{launch}/{identity}"
     if here is None or here.rank == 0:
-        known = read_json(note, {}).get("folder") if again else None
-        if known and here is not None and not here.slurm and Run(Path(known)).status.get("state") == "done":
-            known = None  # by the same words as before, torchrun starts another run
-        folder = known or choose()
+        entry = read_json(note, {}).get("folder") if again else None
+        if entry and here is not None and not here.slurm and Run(Path(entry)).status.get("state") == "done":
+            entry = None  # by the same words as before, torchrun starts another run
+        folder = entry or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": launch, "folder": folder}))
         if store is not None:
@@ -64,10 +64,10 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     """Returns the folder in which another node trains this config or is about to; else chooses one and records it."""
     note = outputs / "nodes" / f"{identity}.json"
     note.parent.mkdir(parents=True, exist_ok=True)
-    with locked(note.with_suffix(".lock")):
-        known = read_json(note, {}).get("folder")
-        if known and (Run(Path(known)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
-            return str(known)
+    with hold_lock(note.with_suffix(".lock")):
+        entry = read_json(note, {}).get("folder")
+        if entry and (Run(Path(entry)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
+            return str(entry)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))
         return folder
@@ -109,14 +109,14 @@ def name_launch(store: object, rank: int, world_size: int, patience: float = SEC
     Raises ValueError if the other ranks have not come after `patience` seconds.
     """
     try:
-        return _offered(store, world_size, patience) if rank == 0 else _taken(store, rank, patience)
+        return _offer_name(store, world_size, patience) if rank == 0 else _take_name(store, rank, patience)
     except (TimeoutError, RuntimeError) as error:
         raise ValueError(
             f"rank {rank} has waited {patience:.0f} seconds for the other {world_size - 1} that torchrun started with it"
         ) from error
 
 
-def _offered(store: Any, world_size: int, patience: float) -> str:
+def _offer_name(store: Any, world_size: int, patience: float) -> str:
     name, missing = secrets.token_hex(4), set(range(1, world_size))
     deadline = time.monotonic() + patience
     while missing:
@@ -132,7 +132,7 @@ def _offered(store: Any, world_size: int, patience: float) -> str:
     return name
 
 
-def _taken(store: Any, rank: int, patience: float) -> str:
+def _take_name(store: Any, rank: int, patience: float) -> str:
     question = secrets.token_hex(8)
     store.set(f"{KEY}/{rank}", question)
     answer = f"{KEY}/answer/{question}"

@@ -87,14 +87,14 @@ def nodes_to_join(config: DictConfig, here: Member | None) -> Nodes:
 
     Raises ValueError if SLURM has started a number of nodes that the config does not allow.
     """
-    asked = cluster.nodes_of(config.trainer)
+    nodes = cluster.nodes_of(config.trainer)
     if here is None:
-        return asked
+        return nodes
     if not (here.slurm and here.ranks_per_node == 1):
         return Nodes(1, 1)
-    if not asked.least <= here.num_nodes <= asked.most:
+    if not nodes.least <= here.num_nodes <= nodes.most:
         raise ValueError(
-            f"SLURM started {here.num_nodes} nodes, but the config has trainer.num_nodes={asked}"
+            f"SLURM started {here.num_nodes} nodes, but the config has trainer.num_nodes={nodes}"
         )
     return Nodes(here.num_nodes, here.num_nodes)
 
@@ -122,7 +122,7 @@ def _on_nodes(config: DictConfig, folder: Run, nodes: Nodes, train: Train, launc
         try:
             return launch(config, folder, nodes, train, leadership.take)
         finally:
-            if not (nodes.elastic and signals.noted() is not None):  # else the run goes on elsewhere
+            if not (nodes.elastic and signals.first() is not None):  # else the run goes on elsewhere
                 leadership.part()
 
 
@@ -141,9 +141,9 @@ def _first_of_many(config: DictConfig, folder: Run, here: Member, train: Train) 
 
 def _lead(config: DictConfig, folder: Run, work: Callable[[], Figures]) -> Figures:
     lock = folder.lock(SECONDS_FOR_THE_LAST_TO_END) if slurm_job() else folder.lock()
-    explained = stops_explained() if slurm_job() else contextlib.nullcontext()
+    explanation = stops_explained() if slurm_job() else contextlib.nullcontext()
     overrides = typed_overrides(HydraConfig.get())
-    with lock, folder.recorded(config, overrides), explained:
+    with lock, folder.record(config, overrides), explanation:
         folder.clear_leftovers()
         inherit(folder, config.resume)
         return work()
@@ -170,14 +170,14 @@ def in_sweep() -> bool:
     return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
-def report_stop(folder: Run, why: str, requeued: str | None) -> None:
+def report_stop(folder: Run, why: str, job: str | None) -> None:
     """Prints that the run has stopped, its last saved step, and the command that resumes it."""
     whole = folder.path.parent if in_sweep() and read_sweep(folder.path.parent) else folder.path
     step = folder.status.get("step")
-    saved = f"saved at step {step}" if step else "nothing saved yet"
+    progress = f"saved at step {step}" if step else "nothing saved yet"
     again = f"tiryns {shlex.join([*flags(), f'resume={typed_path(whole)}', *words_to_repeat(whole)])}"
-    how = f"requeued as job {requeued}" if requeued else f"go on with: {again}"
-    print(f"{why}; {saved}; {how}", file=sys.stderr, flush=True)
+    how = f"requeued as job {job}" if job else f"go on with: {again}"
+    print(f"{why}; {progress}; {how}", file=sys.stderr, flush=True)
 
 
 def report_failure(folder: Run) -> None:

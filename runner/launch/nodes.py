@@ -35,18 +35,18 @@ class Leadership(ExitStack):
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:
         super().__init__()
         self.config, self.folder, self.overrides = config, folder, overrides
-        self.leads, self._tried = False, float("-inf")
+        self.leads, self._last_try = False, float("-inf")
 
     def take(self) -> bool:
         """Takes the folder unless another node holds it; returns whether this node holds it now."""
-        if self.leads or time.monotonic() - self._tried < 1.0:
+        if self.leads or time.monotonic() - self._last_try < 1.0:
             return self.leads
-        self._tried = time.monotonic()
+        self._last_try = time.monotonic()
         try:
             self.enter_context(self.folder.lock(0.0))
         except ValueError:
             return False
-        self.enter_context(self.folder.recorded(self.config, self.overrides))
+        self.enter_context(self.folder.record(self.config, self.overrides))
         self.leads = True
         return True
 

@@ -19,7 +19,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from tiryns.runner import log
-from tiryns.runner.launch.rank import RANK_CONFIG, Train, packed
+from tiryns.runner.launch.rank import RANK_CONFIG, Train, pack_config
 from tiryns.runner.run.cluster import Nodes, processes_per_node
 from tiryns.runner.run.command.lifetime import tells_rank
 from tiryns.runner.run.environment import num_cores
@@ -73,7 +73,7 @@ def _environment_of_ranks(config: DictConfig, count: int) -> Iterator[None]:
             del os.environ[name]
     os.environ.setdefault("OMP_NUM_THREADS", str(threads_of_ranks(count)))
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # gloo cannot be set up twice on a shared store
-    os.environ |= {RANK_CONFIG: packed(config), COMMAND_PROCESS: str(os.getpid())}
+    os.environ |= {RANK_CONFIG: pack_config(config), COMMAND_PROCESS: str(os.getpid())}
     try:
         yield
     finally:
@@ -152,8 +152,8 @@ def _hub_names(config: DictConfig) -> Iterator[str]:
     mixture = nodes[1].get("mixture")
     nodes += mixture.values() if isinstance(mixture, dict) else []
     for node, name in product(nodes, NAMES_OF_HUB):
-        given: Any = node.get(name) if isinstance(node, dict) else None
-        for value in given if isinstance(given, list) else [given]:
-            named = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
-            if named and not value.startswith("store:") and not Path(value).exists():
+        setting: Any = node.get(name) if isinstance(node, dict) else None
+        for value in setting if isinstance(setting, list) else [setting]:
+            is_name = isinstance(value, str) and value.count("/") <= 1 and "*" not in value
+            if is_name and not value.startswith("store:") and not Path(value).exists():
                 yield value

@@ -46,7 +46,7 @@ def heartbeat_of(folder: Path, rank: int) -> Path:
     return folder / f".heartbeat-{rank}"
 
 
-def packed(config: DictConfig) -> str:
+def pack_config(config: DictConfig) -> str:
     """Returns a config as text for an environment variable, which may hold 128 kB."""
     return base64.b85encode(zlib.compress(OmegaConf.to_yaml(editable(config)).encode())).decode()
 
@@ -72,8 +72,8 @@ def run_rank(folder: Path, train: Train) -> None:
             config = cast(DictConfig, OmegaConf.create(text))
             know_secrets(config)
             train(config, Run(folder))
-        except signals.Stopped as stopped:
-            sys.exit(PREEMPTED if stopped.saved else UNSAVED)
+        except signals.Stopped as stop:
+            sys.exit(PREEMPTED if stop.saved else UNSAVED)
         except Rewound:
             sys.exit(REWOUND)
         except Exception as error:
@@ -122,7 +122,7 @@ class Round:
     """Ranks that made no progress for too long."""
     deadline: float = float("inf")
     """When ranks that still run are killed."""
-    told: bool = False
+    is_signalled: bool = False
     """Whether a stopping signal was passed on to the ranks."""
     answer_by: float = float("inf")
     """When ranks that the signal has not reached are killed."""
@@ -130,10 +130,10 @@ class Round:
     """Last progress of each rank before the signal."""
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether a signal has ended the ranks."""
         first = next(iter(self.ends.values()), 0)
-        return first in STOPPED or (self.told and first == -signal.SIGTERM)
+        return first in STOPPED or (self.is_signalled and first == -signal.SIGTERM)
 
     @property
     def rewound(self) -> bool:

@@ -17,7 +17,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import (
 from tiryns.runner.launch.nodes import SECONDS_BETWEEN_HEARTBEATS, STATE, state_of
 from tiryns.runner.patches.torch.meetings import name_events_by_frames
 from tiryns.runner.run.cluster import Nodes
-from tiryns.runner.run.files import locked, replacing
+from tiryns.runner.run.files import hold_lock, replacing
 from tiryns.runner.run.recording import MEETING
 
 SECONDS_FOR_MORE_NODES = 5
@@ -48,10 +48,10 @@ class FolderBackend(RendezvousBackend):
 
     def set_state(self, state: bytes, token: bytes | None = None) -> tuple[bytes, bytes, bool] | None:
         """Writes `state` if the present state is `token`; returns the resulting state, if any, and whether it wrote."""
-        with locked(self.folder / "lock"):
-            known = self.get_state()
-            if (known and known[0]) != token:
-                return (*known, False) if known else None
+        with hold_lock(self.folder / "lock"):
+            pair = self.get_state()
+            if (pair and pair[0]) != token:
+                return (*pair, False) if pair else None
             with replacing(self.folder / STATE) as temporary:
                 temporary.write_bytes(state)
             return state, state, True
@@ -65,14 +65,14 @@ def rendezvous(folder: Path, nodes: Nodes) -> DynamicRendezvousHandler:
         store = HashStore()
         return make("run", store, C10dRendezvousBackend(store, "run"), 1, 1, local_addr="127.0.0.1")
     meeting = folder / MEETING
-    shared = FileStore(str(meeting / "store"))
-    shared.set_timeout(timedelta(seconds=20))  # for what agents that have met tell each other
+    file_store = FileStore(str(meeting / "store"))
+    file_store.set_timeout(timedelta(seconds=20))  # for what agents that have met tell each other
     address = "127.0.0.1"
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way_out:
         way_out.connect(("192.0.2.1", 9))  # a documentation address; nothing is sent
         address = str(way_out.getsockname()[0])  # on the default route, where other nodes reach this one
     return make(
-        "run", shared, FolderBackend(meeting), nodes.least, nodes.most,
+        "run", file_store, FolderBackend(meeting), nodes.least, nodes.most,
         local_addr=address, timeout=RendezvousTimeout(last_call=timedelta(seconds=SECONDS_FOR_MORE_NODES)),
         keep_alive_interval=SECONDS_BETWEEN_HEARTBEATS,
     )  # fmt: skip

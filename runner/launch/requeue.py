@@ -28,7 +28,7 @@ class InQueue(NamedTuple):
     state: str
     reason: str
     restarts: int
-    started: datetime
+    start_time: datetime
 
     @property
     def ends(self) -> bool:
@@ -41,8 +41,8 @@ def in_queue(job: str) -> InQueue | None:
     fields = ",".join(f"{name}:40" for name in ("state", "reason", "restartcnt", "starttime"))
     words = (output_of("squeue", "--noheader", "--jobs", job, f"--Format={fields}") or "").split()
     try:
-        state, reason, restarts, started = words
-        return InQueue(state, reason, int(restarts), datetime.fromisoformat(started))
+        state, reason, restarts, start_time = words
+        return InQueue(state, reason, int(restarts), datetime.fromisoformat(start_time))
     except ValueError:
         return None
 
@@ -52,20 +52,20 @@ def stops_explained() -> Iterator[None]:
     """Adds to a `Stopped` why SLURM ends the job: a cancel, SLURM's reason, or the end of another task of the job."""
     try:
         yield
-    except Stopped as stopped:
+    except Stopped as stop:
         job, here = slurm_job(), member()
-        if job and stopped.number == signal.SIGTERM and (found := in_queue(job)):
-            if found.ends and found.reason == "None":
-                stopped.state, stopped.why = "interrupted", f"job {job} was cancelled"
-            elif found.ends:  # such as TimeLimit, or NodeDown for another node
-                stopped.state = "preempted" if stopped.saved else "killed"
-                stopped.why = f"job {job} was ended by SLURM: {found.reason}"
-            elif found.state == "RUNNING" and here is not None and not stopped.saved:
-                stopped.state, stopped.why = "killed", f"another task of job {job} has ended"
+        if job and stop.number == signal.SIGTERM and (record := in_queue(job)):
+            if record.ends and record.reason == "None":
+                stop.state, stop.why = "interrupted", f"job {job} was cancelled"
+            elif record.ends:  # such as TimeLimit, or NodeDown for another node
+                stop.state = "preempted" if stop.saved else "killed"
+                stop.why = f"job {job} was ended by SLURM: {record.reason}"
+            elif record.state == "RUNNING" and here is not None and not stop.saved:
+                stop.state, stop.why = "killed", f"another task of job {job} has ended"
         raise
 
 
-def requeue(stopped: Stopped, here: Member | None) -> str | None:
+def requeue(stop: Stopped, here: Member | None) -> str | None:
     """Requeues the job of this process, from the first rank; returns its id, None if it is not requeued.
 
     Under submitit, submitit's handler requeues the job and counts its timeouts; otherwise `scontrol requeue` requeues
@@ -76,7 +76,7 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
     job = slurm_job()
     handler = handler_before(signal.SIGUSR2)
     by_submitit = hasattr(getattr(handler, "__self__", None), "checkpoint_and_try_requeue")
-    if stopped.state != "preempted" or not (job or by_submitit):
+    if stop.state != "preempted" or not (job or by_submitit):
         return None
     if here is not None and here.rank:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -85,8 +85,8 @@ def requeue(stopped: Stopped, here: Member | None) -> str | None:
     _ignore_signals()
     if job and output_of("squeue", "--noheader", "--jobs", job, "--format=%T") != "RUNNING":
         return None
-    requeued = _by_submitit(handler, stopped) if by_submitit else _by_scontrol(str(job))
-    return (job or os.environ.get("SUBMITIT_LOCAL_JOB_ID")) if requeued else None
+    success = _by_submitit(handler, stop) if by_submitit else _by_scontrol(str(job))
+    return (job or os.environ.get("SUBMITIT_LOCAL_JOB_ID")) if success else None
 
 
 def _ignore_signals() -> None:
@@ -99,13 +99,13 @@ def _by_scontrol(job: str) -> bool:
     return subprocess.run(["scontrol", "requeue", job], capture_output=True, check=False).returncode == 0
 
 
-def _by_submitit(handler: Any, stopped: Stopped) -> bool:
+def _by_submitit(handler: Any, stop: Stopped) -> bool:
     from submitit.core.utils import UncompletedJobError
 
     try:
         handler(signal.SIGUSR2, None)
-    except SystemExit as ended:  # how it ends a job it has requeued; its local executor reads the exit status
-        stopped.code = ended.code
+    except SystemExit as end:  # how it ends a job it has requeued; its local executor reads the exit status
+        stop.code = end.code
         return True
     except (subprocess.CalledProcessError, UncompletedJobError):
         pass
@@ -118,14 +118,14 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
     A killed task records nothing itself. A job that is no longer running was cancelled or is requeued already.
     """
     job = slurm_job()
-    found = in_queue(job) if job else None
+    record = in_queue(job) if job else None
     run = next((run for run in map(Run, find_runs(sweep)) if run.status.get("slurm_job") == job), None)
-    if job is None or found is None or found.state != "RUNNING" or run is None:
+    if job is None or record is None or record.state != "RUNNING" or run is None:
         return
     status, message = run.status, left_error(run.path)
     (run.path / RANK_ERROR).unlink(missing_ok=True)
     began = (status.get("session") or {}).get("began") or "1970-01-02"
-    if datetime.fromisoformat(began).timestamp() >= found.started.timestamp() - 1.0:
+    if datetime.fromisoformat(began).timestamp() >= record.start_time.timestamp() - 1.0:
         if status["state"] not in ("running", "killed"):
             return
     elif exit_status <= 128:  # of srun, which is larger where a signal ended a task
@@ -135,14 +135,14 @@ def after_tasks(sweep: Path, exit_status: int, max_num_killed: int) -> None:
         return
     count = int(status.get("num_killed") or 0) + 1
     again = count <= max_num_killed
-    what = f"a task of job {job} was killed (srun: exit status {exit_status})"
+    event = f"a task of job {job} was killed (srun: exit status {exit_status})"
     then = f"requeued, {count} of {max_num_killed}" if again else f"not requeued after {max_num_killed} times"
-    run.update_status(state="killed", error=f"{what}; {then}", num_killed=count)
-    print(f"{what}; saved at step {status.get('step') or 0}; {then}", file=sys.stderr, flush=True)
+    run.update_status(state="killed", error=f"{event}; {then}", num_killed=count)
+    print(f"{event}; saved at step {status.get('step') or 0}; {then}", file=sys.stderr, flush=True)
     if again:
         _ignore_signals()
         if not _by_scontrol(job):
-            run.update_status(error=f"{what}; SLURM has refused to requeue it")
+            run.update_status(error=f"{event}; SLURM has refused to requeue it")
 
 
 if __name__ == "__main__":

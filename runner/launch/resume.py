@@ -19,13 +19,13 @@ from omegaconf import DictConfig
 from tiryns.conf.registry import GONE
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner import log
-from tiryns.runner.config.run_config import begun_in, config_of, found_from, is_moved
+from tiryns.runner.config.run_config import begun_in, config_of, is_moved, path_from
 from tiryns.runner.config.skipped import NOTED, noted_rewinds
 from tiryns.runner.launch.agreement import agree_on_launch, agreed_folder
 from tiryns.runner.patches.hydra.start import only_shows
 from tiryns.runner.run.cluster import member, nodes_of, slurm_job
-from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quoted, typed_overrides
-from tiryns.runner.run.files import SWEEP, locked, read_sweep, replacing, resume_word
+from tiryns.runner.run.command.words import CONFIG_FLAGS, flags, public_overrides, quote, typed_overrides
+from tiryns.runner.run.files import SWEEP, hold_lock, read_sweep, replacing, resume_word
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import check_links
 from tiryns.runner.run.recording import config_hash, new_name
@@ -75,26 +75,26 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
     Raises ValueError if another process is training in the run.
     """
     outputs.mkdir(parents=True, exist_ok=True)
-    with locked(outputs / ".resume-auto.lock"):
-        if (found := newest_run(outputs, identity)) is None:
-            found = outputs / new_name()
-            found.mkdir(parents=True)
-            Run(found).update_status(state="waiting", config_hash=identity)
-            return found
-    check_links(found)
-    if member() is None and slurm_job() is None and Run(found).is_locked():
-        raise ValueError(f"resume=auto: a process is training this config in {str(found)!r} at this moment")
-    return found
+    with hold_lock(outputs / ".resume-auto.lock"):
+        if (path := newest_run(outputs, identity)) is None:
+            path = outputs / new_name()
+            path.mkdir(parents=True)
+            Run(path).update_status(state="waiting", config_hash=identity)
+            return path
+    check_links(path)
+    if member() is None and slurm_job() is None and Run(path).is_locked():
+        raise ValueError(f"resume=auto: a process is training this config in {str(path)!r} at this moment")
+    return path
 
 
 def newest_run(outputs: Path, identity: str) -> Path | None:
     """Returns the run under `outputs` that was started last with this config hash, whatever its state."""
-    marked = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
-    runs = [run for run in map(Run, marked) if run.is_of(identity)]
-    return max(runs, key=lambda run: (_started(run), run.path)).path if runs else None
+    folders = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
+    runs = [run for run in map(Run, folders) if run.is_of(identity)]
+    return max(runs, key=lambda run: (_start_time(run), run.path)).path if runs else None
 
 
-def _started(run: Run) -> str:
+def _start_time(run: Run) -> str:
     """Returns the time when a run was started, or last resumed if the start is lost; empty if the run has not begun."""
     config = run.path / "config.yaml"
     last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
@@ -142,12 +142,12 @@ def saved_overrides(
         return arguments
     # as it is printed for a shell: Hydra reads no comma, = or ä without quotes
     if not _READABLE.fullmatch(str(resume)) and Path(str(resume)).exists():
-        arguments = [f"resume={quoted(str(resume))}" if a == f"resume={resume}" else a for a in arguments]
+        arguments = [f"resume={quote(str(resume))}" if a == f"resume={resume}" else a for a in arguments]
     if sweep := read_sweep(Path(str(resume))):
         return _saved_sweep(sweep, Path(str(resume)), arguments)
     folder = named_run(str(resume), to_train=False)
     places = [] if flags(arguments) else _with_folders(flags(folder.command_words()), folder.path)
-    noted, file = _overrides_of(folder, arguments), folder.path / "overrides.json"
+    words, file = _overrides_of(folder, arguments), folder.path / "overrides.json"
     if places is None:
         places, file = [], folder.path / "config.yaml"
         if words_of is None or not (config := config_of(folder)):
@@ -155,38 +155,38 @@ def saved_overrides(
                 f"resume: a folder of configs that the run was started with is not here, and {str(file)!r} cannot be "
                 f"read: say where the folder is (--config-dir FOLDER {resume_word(folder.path)})"
             )
-        noted = words_of(config)
-    replayed = _replayed(noted, arguments, str(file))
-    cooldown, added = _value("scheduler.cooldown_steps", arguments), []
+        words = words_of(config)
+    overrides = _valid_overrides(words, arguments, str(file))
+    cooldown, additions = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and not _lengths(arguments):
         names = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
         if not names:
             raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
         step = int(names[-1].resolve().stem.removeprefix("step-"))
-        added = [f"{STEPS}={step + int(cooldown)}"]
-    if (new := _lengths(arguments + added)) and _value(STEPS, arguments) != "-1":
-        lengths = _lengths(replayed)
-        replayed = [word for word in replayed if word not in lengths]
+        additions = [f"{STEPS}={step + int(cooldown)}"]
+    if (new := _lengths(arguments + additions)) and _value(STEPS, arguments) != "-1":
+        lengths = _lengths(overrides)
+        overrides = [word for word in overrides if word not in lengths]
         # a length of the default or of a recipe is not among the overrides; epochs do not count beside steps
         keys = {word.partition("=")[0] for word in new} | ({EPOCHS} if _value(STEPS, new) else set())
         has = [name for name in LENGTHS if folder.settings.get(name) not in (None, -1)]
         old = dict.fromkeys([STEPS] * bool(_value(STEPS, lengths)) + has)
-        added += [f"{name}={-1 if name == STEPS else 'null'}" for name in old if name not in keys]
+        additions += [f"{name}={-1 if name == STEPS else 'null'}" for name in old if name not in keys]
     first = next(i for i, a in enumerate(arguments) if "=" in a and not a.startswith("-"))
-    return places + arguments[:first] + replayed + arguments[first:] + added
+    return places + arguments[:first] + overrides + arguments[first:] + additions
 
 
-def _with_folders(noted: list[str], begun: Path) -> list[str] | None:
+def _with_folders(words: list[str], begun: Path) -> list[str] | None:
     """Returns the flags of a run or sweep with its folders of configs as they lie here; None if a folder is gone."""
-    for i, flag in enumerate(noted):
+    for i, flag in enumerate(words):
         name, is_given, value = flag.partition("=")
-        place = value if is_given else "".join(noted[i + 1 : i + 2])
+        place = value if is_given else "".join(words[i + 1 : i + 2])
         if name in ("--config-dir", "-cd") and not Path(place).is_dir():
-            found = found_from(place, begun_in(begun))
-            if not Path(found).is_dir():
+            path = path_from(place, begun_in(begun))
+            if not Path(path).is_dir():
                 return None
-            noted[i if is_given else i + 1] = f"{name}={found}" if is_given else found
-    return noted
+            words[i if is_given else i + 1] = f"{name}={path}" if is_given else path
+    return words
 
 
 def _lengths(words: list[str]) -> list[str]:
@@ -208,35 +208,35 @@ def _saved_sweep(sweep: dict[str, Any], folder: Path, arguments: list[str]) -> l
     """Returns the command that runs a sweep again in its folder, with the other words of this command line."""
     rest = [a for a in arguments if a not in ("-m", "--multirun") and not a.startswith("resume=")]
     file = str(folder / SWEEP)
-    places, noted = list[str](), sweep.get("flags")
-    for word in map(str, noted if isinstance(noted, list) else [noted]):
+    places, words = list[str](), sweep.get("flags")
+    for word in map(str, words if isinstance(words, list) else [words]):
         is_value = not word.startswith("-") and places and places[-1] in CONFIG_FLAGS
         if not (is_value or word.partition("=")[0] in CONFIG_FLAGS):
             raise ValueError(f"resume: {file} is damaged: {word!r} is no flag of a sweep")
         places.append(word)
     places = [] if flags(rest) else _with_folders([*places], folder) or places
-    hydra = _replayed(sweep.get("hydra"), rest, file, of_hydra=True)
-    overrides = _replayed(sweep.get("overrides"), rest, file)
-    return ["-m", *places, *hydra, f"hydra.sweep.dir={quoted(str(folder))}", *overrides, *rest]
+    hydra = _valid_overrides(sweep.get("hydra"), rest, file, of_hydra=True)
+    overrides = _valid_overrides(sweep.get("overrides"), rest, file)
+    return ["-m", *places, *hydra, f"hydra.sweep.dir={quote(str(folder))}", *overrides, *rest]
 
 
-def _replayed(noted: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
-    """Returns the overrides `noted` in a file, which may come from anyone; leaves out secrets that `arguments` replace.
+def _valid_overrides(words: Any, arguments: list[str], file: str, of_hydra: bool = False) -> list[str]:
+    """Returns a file's overrides, `words`, without the secrets that `arguments` replace. Anyone may have made the file.
 
     Raises ValueError for an entry that is no override, such as a flag, and for a secret that is not given again.
     """
-    given, kept = {_name(word) for word in arguments}, []
-    for word in noted if isinstance(noted, list) else [noted]:
+    names, overrides = {_name(word) for word in arguments}, []
+    for word in words if isinstance(words, list) else [words]:
         override = isinstance(word, str) and _OVERRIDE.fullmatch(word) and _name(word) != "resume"
         if not override or of_hydra != _name(word).startswith(("hydra.", "hydra/")):
             raise ValueError(f"resume: {file} is damaged: {word!r} is no override of a run")
         if HIDDEN not in word:
-            kept.append(word)
-        elif _name(word) not in given:
+            overrides.append(word)
+        elif _name(word) not in names:
             raise ValueError(
                 f"resume: {_name(word)} held a secret, which is not written ({word}): give it again, as {_name(word)}=..."
             )
-    return [word for word in kept if _name(word) not in GONE]
+    return [word for word in overrides if _name(word) not in GONE]
 
 
 def _name(override: str) -> str:
@@ -251,10 +251,8 @@ def inherit(folder: Run, resume: str | None) -> None:
         return
     parent = named_run(resume) if not folder.is_same(Path(resume)) else folder
     if parent is not folder:
-        left_out = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
-        folder.update_status(
-            branched_from=str(Path(resume).resolve()), **({NOTED: left_out} if left_out else {})
-        )
+        notes = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
+        folder.update_status(branched_from=str(Path(resume).resolve()), **({NOTED: notes} if notes else {}))
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():
             with replacing(folder.path / name) as temporary:

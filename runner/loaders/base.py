@@ -54,7 +54,7 @@ class PassesDataModule(pl.LightningDataModule):
                 raise ValueError(f"{name} must be at least {lowest}, not {value}")
         for message in EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message)
-        self._restored: tuple[int, int] | None = None
+        self._position: tuple[int, int] | None = None
         self._training: PassLoader | None = None
 
     @cached_property
@@ -69,16 +69,16 @@ class PassesDataModule(pl.LightningDataModule):
     def pass_arguments(self, training: bool, batch_size: int) -> dict[str, Any]:
         """Returns the arguments of this rank's `Passes` over training or evaluation data."""
         replica, stream = self.replica(), MASK_STREAM if training else VALIDATION_STREAM
-        known = {"collator": self.collator, "batch_size": batch_size, "seed": self.seed, "stream": stream}
-        return {**known, "rank": replica.rank, "num_ranks": replica.size}
+        arguments = {"collator": self.collator, "batch_size": batch_size, "seed": self.seed, "stream": stream}
+        return {**arguments, "rank": replica.rank, "num_ranks": replica.size}
 
     def training_loader(self, passes: Passes, uneven: bool) -> PassLoader:
         """Returns a loader from the restored position, else from the trainer's epoch or 0; `uneven`: ranks may differ."""
-        at: tuple[int, int | None] = self._restored or (self.trainer.current_epoch if self.trainer else 0, 0)
+        at: tuple[int, int | None] = self._position or (self.trainer.current_epoch if self.trainer else 0, 0)
         # with max_steps, Lightning ends the epoch of a checkpoint again, by no batch, before it begins the next one
-        if self._restored and self.trainer and self.trainer.max_steps != -1 and at[1] == 0 < at[0]:
+        if self._position and self.trainer and self.trainer.max_steps != -1 and at[1] == 0 < at[0]:
             at = at[0] - 1, None
-        self._restored, check = None, self.end_check(uneven)
+        self._position, check = None, self.end_check(uneven)
         self._training = PassLoader(passes, self.num_workers, *at, any_has_more=check)
         return self._training
 
@@ -120,7 +120,7 @@ class PassesDataModule(pl.LightningDataModule):
                 f"the checkpoint belongs to another order of the data: {changes}. Restore these settings, or "
                 "load only the weights with load_from_checkpoint and start anew"
             )
-        self._restored = (int(state_dict["pass"]), int(state_dict["batch"]))
+        self._position = (int(state_dict["pass"]), int(state_dict["batch"]))
 
 
 def open_splits(paths: str | Path | Iterable[str], split: str | None, default: str, **reading: Any) -> Source:
@@ -130,21 +130,21 @@ def open_splits(paths: str | Path | Iterable[str], split: str | None, default: s
     unknown split; the message has the known ones.
     """
     names = []
-    for path in listed(paths):
-        found = Path(path).expanduser()
-        if found.is_dir() and not is_saved(found):
-            chosen = split or (default if split_files(found, default, DOCUMENTS) else None)
+    for path in as_list(paths):
+        location = Path(path).expanduser()
+        if location.is_dir() and not is_saved(location):
+            path_split = split or (default if split_files(location, default, DOCUMENTS) else None)
         else:
-            usual = any(split in known for known in SPLIT_NAMES.values())
-            chosen = None if usual else split  # a file alone is all of any usual split
-        names.append(f"{path}@{chosen}" if chosen and found.exists() else path)
+            usual = any(split in aliases for aliases in SPLIT_NAMES.values())
+            path_split = None if usual else split  # a file alone is all of any usual split
+        names.append(f"{path}@{path_split}" if path_split and location.exists() else path)
     if not names:
         problem = "train_dataset_name_or_path is an empty list: name at least one file, folder or data set"
         raise ValueError(problem)
     return open_source(names, split=split or default, **reading)
 
 
-def listed(names: str | Path | Iterable[str]) -> list[str]:
+def as_list(names: str | Path | Iterable[str]) -> list[str]:
     """Returns one name or several as a list."""
     return [str(names)] if isinstance(names, str | Path) else [str(name) for name in names]
 
@@ -158,15 +158,15 @@ def validation_sets(
     """
     if not paths:
         return {}
-    named: list[str | None] = [None] if splits is None else [*listed(splits)]
-    paths = listed(paths)
-    paths = paths * len(named) if len(paths) == 1 else paths
-    named = named * len(paths) if len(named) == 1 else named
-    if len(named) != len(paths):
+    split_names: list[str | None] = [None] if splits is None else [*as_list(splits)]
+    paths = as_list(paths)
+    paths = paths * len(split_names) if len(paths) == 1 else paths
+    split_names = split_names * len(paths) if len(split_names) == 1 else split_names
+    if len(split_names) != len(paths):
         raise ValueError(
-            f"val_split names {len(named)} splits for {len(paths)} validation sets: give one for all, or one each"
+            f"val_split names {len(split_names)} splits for {len(paths)} validation sets: give one for all, or one each"
         )
-    pairs = list(zip(paths, named, strict=True))
+    pairs = list(zip(paths, split_names, strict=True))
     several_splits = len(set(paths)) < len(paths)
     names = [split if several_splits and split else Path(path).stem for path, split in pairs]
     names = [re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "validation" for name in names]

@@ -12,7 +12,7 @@ from tiryns.conf.registry import OPTIONS
 from tiryns.runner.data.labelled.columns import without_hidden
 from tiryns.runner.data.labelled.examples import TaskSequences
 from tiryns.runner.data.labelled.labels_from_zero import MOST_CLASSES
-from tiryns.runner.data.labelled.spelling import is_missing, unwrapped
+from tiryns.runner.data.labelled.spelling import is_missing, to_python
 from tiryns.runner.data.micro_batch import CollatorArguments, tokenizer_arguments
 from tiryns.runner.data.read.cards import card_files
 from tiryns.runner.data.read.files import load_hub, of_config, split_files, splits_in
@@ -69,15 +69,15 @@ class FinetuningDataModule(PassesDataModule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._task = get_trainer_task(self.task)
-        self.given: dict[str, RowSource] = {}
+        self.row_sources: dict[str, RowSource] = {}
         self.sets: dict[str, TaskSequences] = {}
 
     def set_datasets(
         self, train: RowSource | None = None, val: RowSource | None = None, test: RowSource | None = None
     ) -> None:
         """Sets data made in code. Each given set is a `datasets.Dataset` or a list of dicts."""
-        given = {"train": train, "val": val, "test": test}
-        self.given, self.sets = {name: rows for name, rows in given.items() if rows is not None}, {}
+        sets = {"train": train, "val": val, "test": test}
+        self.row_sources, self.sets = {name: rows for name, rows in sets.items() if rows is not None}, {}
 
     def prepare_data(self) -> None:
         """Downloads data set and tokenizer once, before other processes load them."""
@@ -110,15 +110,15 @@ class FinetuningDataModule(PassesDataModule):
         if "test" in rows:
             rows["test"] = without_hidden(rows["test"], self.reader.label_names(), rows[first])
         examples = {}
-        for n, found in rows.items():
-            examples[n] = self.reader.examples(found, labelled=n != "test")
+        for n, split_rows in rows.items():
+            examples[n] = self.reader.examples(split_rows, labelled=n != "test")
             if n == first:
-                self.reader.learn(examples[n], found)
+                self.reader.learn(examples[n], split_rows)
         self.sets = {
-            n: self.reader.tokenize(some, tokenizer, self.max_sequence_length, training=n == "train")
-            for n, some in examples.items()
+            n: self.reader.tokenize(part, tokenizer, self.max_sequence_length, training=n == "train")
+            for n, part in examples.items()
         }
-        known: CollatorArguments = {
+        arguments: CollatorArguments = {
             **tokenizer_arguments(tokenizer),
             "special_token_ids": [i for i in tokenizer.all_special_ids if i != tokenizer.unk_token_id],
             "text_column": self.text_column,
@@ -126,7 +126,7 @@ class FinetuningDataModule(PassesDataModule):
             "max_sequence_length": self.max_sequence_length,
             **self.reader.collator_arguments(),
         }
-        self.collator = self._task.objective(**{**known, **(self.collator_kwargs or {})})
+        self.collator = self._task.objective(**{**arguments, **(self.collator_kwargs or {})})
 
     @property
     def label_names(self) -> list[str]:
@@ -166,50 +166,50 @@ class FinetuningDataModule(PassesDataModule):
 
     def _passes(self, name: str) -> StoredPasses:
         training = name == "train"
-        shared = self.pass_arguments(training, getattr(self, f"{name}_batch_size"))
-        return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **shared)
+        arguments = self.pass_arguments(training, getattr(self, f"{name}_batch_size"))
+        return StoredPasses(sequences=self.sets[name], shuffle=training and self.shuffle_train, **arguments)
 
-    def _column(self, default: str, given: str, rows: Mapping[str, Rows]) -> str:
-        """Returns the `given` column; if it is the `default` and the rows lack it, the usual column of the task."""
-        usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", given))
+    def _column(self, default: str, name: str, rows: Mapping[str, Rows]) -> str:
+        """Returns the column `name`; if it is the `default` and the rows lack it, the usual column of the task."""
+        usual = str(getattr(OPTIONS["data"].get(self._task.name), f"{default}_column", name))
         first = next(iter(rows.values())).rows[0].values
-        return usual if given == default and given not in first else given
+        return usual if name == default and name not in first else name
 
     def _rows(self) -> dict[str, Rows]:
         path = self.dataset_name_or_path
-        found = {**({} if path is None else self._sources(str(path))), **self.given}
-        if not found:
+        sources = {**({} if path is None else self._sources(str(path))), **self.row_sources}
+        if not sources:
             raise ValueError("there is no data: give dataset_name_or_path, or call set_datasets")
-        return {n: read_rows(found[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in found}
+        return {n: read_rows(sources[n], setting=f"the {n} set") for n in DEFAULT_SPLITS if n in sources}
 
     def _sources(self, path: str) -> Mapping[str, RowSource]:
         folder = Path(path).expanduser()
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
         if folder.is_file():
             return {"train": path}
-        if folder.is_dir() and (given := card_files(folder)):
+        if folder.is_dir() and (patterns := card_files(folder)):
             config = self.dataset_config_name or ""
-            known: Any = of_config(folder, given, config)
-            there = {n: f"{path}{config and f':{config}'}@{s}" for n, s in splits.items() if s in known}
+            listing: Any = of_config(folder, patterns, config)
+            sources = {n: f"{path}{config and f':{config}'}@{s}" for n, s in splits.items() if s in listing}
         elif folder.is_dir():
-            known = splits_in(folder, ROWS)
-            there = {n: f"{path}@{s}" for n, s in splits.items() if split_files(folder, s, ROWS)}
+            listing = splits_in(folder, ROWS)
+            sources = {n: f"{path}@{s}" for n, s in splits.items() if split_files(folder, s, ROWS)}
         else:
-            known = load_hub(path, self.dataset_config_name, None)
-            there = {n: known[split] for n, split in splits.items() if split in known}
+            listing = load_hub(path, self.dataset_config_name, None)
+            sources = {n: listing[split] for n, split in splits.items() if split in listing}
         for name, split in splits.items():
-            needed = name == "train" and "train" not in self.given
-            if name not in there and (needed or split != DEFAULT_SPLITS[name]):
-                has = ", ".join(known) or "none"
+            is_needed = name == "train" and "train" not in self.row_sources
+            if name not in sources and (is_needed or split != DEFAULT_SPLITS[name]):
+                has = ", ".join(listing) or "none"
                 raise ValueError(f"{path} has no split {split!r}; it has: {has}. Set {name}_split")
-        return there
+        return sources
 
 
 def numbered_labels(rows: Mapping[str, Rows], label_column: str) -> list[str] | None:
     """Returns the names of integer labels, also in lists, so that each keeps its number; None for other labels."""
     if next(iter(rows.values())).class_names.get(label_column):
         return None
-    cells = [unwrapped(row.values.get(label_column)) for found in rows.values() for row in found.rows]
+    cells = [to_python(row.values.get(label_column)) for part in rows.values() for row in part.rows]
     items = (one for cell in cells for one in (cell if isinstance(cell, list) else [cell]))
     labels = [one for one in items if not is_missing(one)]
     if not labels or any(isinstance(one, bool) or not isinstance(one, int) for one in labels):

@@ -76,8 +76,8 @@ def prepare_finetuning_batch(
     else:
         lengths = {*map(len, sequences)}
     if len(lengths) != 1:
-        what = f"batch['{seq_key}'] has sequences of lengths {sorted(lengths)}"
-        raise ValueError(f"{what}: expected [batch, sequence], padded to one length.")
+        problem = f"batch['{seq_key}'] has sequences of lengths {sorted(lengths)}"
+        raise ValueError(f"{problem}: expected [batch, sequence], padded to one length.")
     return iter(split_batch_into_microbatches(batch, num_microbatches)), lengths.pop()
 
 
@@ -142,13 +142,13 @@ def row_batch(flat: FlatSamples, collator: FlatCollator, row_tokens: int | None 
     if row_tokens is not None:
         flat = pad_to(flat, row_tokens, collator.pad_token_id)
     collator.check_tokens(torch.from_numpy(flat["input_ids"]))
-    labelled = collator.labelled(flat)
-    places, shape, extent = lay_out(labelled["lengths"].astype(np.int64), bool(flat.get("packed")))
-    made = collator.rows(labelled, places, shape)
+    samples = collator.with_targets(flat)
+    places, shape, extent = lay_out(samples["lengths"].astype(np.int64), bool(flat.get("packed")))
+    rows = collator.rows(samples, places, shape)
     if flat.get("filler"):
         answers = ("start_positions", "end_positions")
-        made |= {name: torch.full_like(made[name], IGNORED) for name in answers if name in made}
-    return {"input_ids": made.pop("input_ids"), **extent, **token_types(labelled, places, shape), **made}
+        rows |= {name: torch.full_like(rows[name], IGNORED) for name in answers if name in rows}
+    return {"input_ids": rows.pop("input_ids"), **extent, **token_types(samples, places, shape), **rows}
 
 
 def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples:
@@ -158,15 +158,15 @@ def pad_to(flat: FlatSamples, num_tokens: int, pad_token_id: int) -> FlatSamples
         return flat
     longest = int(flat["lengths"].max())
     full, rest = divmod(missing, longest)
-    added = np.array([longest] * full + ([rest] if rest else []), dtype=np.int32)
-    places, none = np.arange(len(added)) + int(flat["batch_size"]), np.zeros(len(added), dtype=np.int64)
+    sizes = np.array([longest] * full + ([rest] if rest else []), dtype=np.int32)
+    places, none = np.arange(len(sizes)) + int(flat["batch_size"]), np.zeros(len(sizes), dtype=np.int64)
     return {
         **flat,
         "input_ids": np.concatenate([flat["input_ids"], np.full(missing, pad_token_id, dtype=np.int64)]),
-        "lengths": np.concatenate([flat["lengths"], added]),
+        "lengths": np.concatenate([flat["lengths"], sizes]),
         "keys": np.concatenate([flat["keys"], none.view(np.uint64)]),
         "epochs": np.concatenate([flat["epochs"], none]),
         "lasting_keys": np.concatenate([flat["lasting_keys"], none.view(np.uint64)]),
         "batch_places": np.concatenate([flat["batch_places"], places]),
-        "batch_size": int(flat["batch_size"]) + len(added),
+        "batch_size": int(flat["batch_size"]) + len(sizes),
     }

@@ -131,19 +131,19 @@ class MultiEpochDatasetResampler(Dataset[T]):
 
     def __post_init__(self) -> None:
         counts = {"num_epochs": self.num_epochs, "num_samples": self.num_samples}
-        given = {n: c for n, c in counts.items() if c is not None and not isinstance(c, Derived)}
-        if len(given) == 2:
+        limits = {n: c for n, c in counts.items() if c is not None and not isinstance(c, Derived)}
+        if len(limits) == 2:
             raise ValueError(
                 "Only one of num_epochs and num_samples should be provided. "
                 f"They are {self.num_epochs} and {self.num_samples}."
             )
-        for name, count in given.items():
+        for name, count in limits.items():
             if count < 1:
                 raise ValueError(f"{name} is {count}: expected 1 or more.")
         if not (length := len(self.dataset)):
             raise ValueError("The dataset to resample is empty: expected one sample or more.")
-        self.num_samples = given.get("num_samples", Derived(length * given.get("num_epochs", 1)))
-        self.num_epochs = given.get("num_epochs", Derived(-(-self.num_samples // length)))
+        self.num_samples = limits.get("num_samples", Derived(length * limits.get("num_epochs", 1)))
+        self.num_epochs = limits.get("num_epochs", Derived(-(-self.num_samples // length)))
         self.epoch_seeds: Sequence[int] = EpochSeeds(self.seed, self.num_epochs)
 
     @cached_property

@@ -100,8 +100,8 @@ class StoredPasses(Passes):
                 batches = partition(lengths, self.num_ranks, self.row_tokens, None, packed=True)[self.rank]
             for rows in batches:
                 if mine(next(row_numbers) if packed else window):
-                    drawn = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
-                    yield self.collate(flat_samples(*drawn))
+                    arguments = (self.sequences, window, samples, rows, self.seed, self.stream, packed)
+                    yield self.collate(flat_samples(*arguments))
 
 
 class PassLoader(WorkerLoader):

@@ -98,7 +98,7 @@ class PretrainingDataModule(PassesDataModule):
         """Opens the result of `prepare_data`, for any stage."""
         if self.streaming or self.prepared is not None:
             return
-        given = options.PretrainingData(
+        settings = options.PretrainingData(
             validation_documents=self.validation_documents,
             tokenizer=model_folder(self.pretrained_tokenizer_name_or_path),
             max_length=self.max_sequence_length,
@@ -106,19 +106,19 @@ class PretrainingDataModule(PassesDataModule):
             cache_dir=str(own_cache(self.cache_dir)),
             seed=self.seed,
         )
-        self.prepared = prepare_text(self.source, self.validation_sources, given, keep_repeated=True)
+        self.prepared = prepare_text(self.source, self.validation_sources, settings, keep_repeated=True)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
 
     @cached_property
     def collator(self) -> Any:
         """The objective's collator, which knows all special tokens of the tokenizer."""
-        known: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             **tokenizer_arguments(self.tokenizer),
             "max_sequence_length": self.max_sequence_length,
             "token_counts": self._token_counts,
         }
-        return get_collator_cls(self.objective)(**{**known, **(self.collator_kwargs or {})})
+        return get_collator_cls(self.objective)(**{**arguments, **(self.collator_kwargs or {})})
 
     def _token_counts(self) -> NDArray[np.int64]:
         """Returns how often each token occurs in the training data; raises ValueError for a stream."""
@@ -161,16 +161,16 @@ class PretrainingDataModule(PassesDataModule):
         training = name is None
         batch_size = self.train_batch_size if training else self.val_batch_size
         row_tokens = self.max_sequence_length * batch_size if self.packing else None
-        shared = self.pass_arguments(training, batch_size)
-        shared |= {"row_tokens": row_tokens, "pad_rows": self.packing_pad_to_budget}
+        arguments = self.pass_arguments(training, batch_size)
+        arguments |= {"row_tokens": row_tokens, "pad_rows": self.packing_pad_to_budget}
         shuffle = training and self.shuffle
         if not self.streaming:
             sequences = self.train if name is None else self.validation[name]
-            return StoredPasses(sequences=sequences, shuffle=shuffle, **shared)
+            return StoredPasses(sequences=sequences, shuffle=shuffle, **arguments)
         return StreamedPasses(
             source=self.source if name is None else self.validation_sources[name],
             chunker=Chunker(self.tokenizer.backend_tokenizer, self.max_sequence_length, "truncate"),
             buffer_size=self.shuffle_buffer_size if shuffle else 0,
             num_shards=(self.num_shards or 1) if training else 1,
-            **shared,
+            **arguments,
         )

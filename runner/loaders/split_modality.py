@@ -92,11 +92,11 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         self.total_size = self._batches.per_epoch * global_batch_size
         self.num_samples = self.total_size // num_replicas
         counts = zip(self._batches.num_repeated, self._batches.num_dropped, strict=True)
-        for name, (repeated, dropped) in zip(("with images", "without images"), counts, strict=True):
-            if repeated:
-                log.info("Each epoch repeats %d examples %s to fill up their last batch.", repeated, name)
-            if dropped:
-                log.info("Each epoch leaves out %d examples %s that fill no batch.", dropped, name)
+        for name, (num_repeated, num_dropped) in zip(("with images", "without images"), counts, strict=True):
+            if num_repeated:
+                log.info("Each epoch repeats %d examples %s to fill up their last batch.", num_repeated, name)
+            if num_dropped:
+                log.info("Each epoch leaves out %d examples %s that fill no batch.", num_dropped, name)
 
     @staticmethod
     def reindex_batch(batch_idxs: list[int], idx2lengths: list[int], n_buckets: int) -> list[list[int]]:
@@ -121,12 +121,12 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         Each slice of `global_batch_size` has one modality, and lists the examples of rank 0 first, then of rank 1, ...
         """
         seed = int(torch.randint(2**62, (), generator=generator))
-        found: list[int] = []
+        indices: list[int] = []
         for chunk in self._chunks(seed):
             examples, ranks = self._batches.dealt(chunk, self.num_replicas)
             by_rank = ranks.argsort(axis=1, kind="stable")
-            found += np.take_along_axis(examples, by_rank, axis=1).ravel().tolist()
-        return found
+            indices += np.take_along_axis(examples, by_rank, axis=1).ravel().tolist()
+        return indices
 
     def fingerprint(self) -> Fingerprint:
         """Returns the settings that the global batches depend on; the number of ranks is not one of them."""
@@ -167,14 +167,14 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         return self.num_samples
 
     def items(self, start: int) -> Iterator[int]:
-        batch, skipped = divmod(start, self.global_batch_size // self.num_replicas)
+        batch, offset = divmod(start, self.global_batch_size // self.num_replicas)
         for chunk in self._chunks(epoch_seed(self.seed, self.epoch), batch):
             examples, ranks = self._batches.dealt(chunk, self.num_replicas)
-            yield from examples[np.ascontiguousarray(ranks == self.rank)][skipped:].tolist()
-            skipped = 0
+            yield from examples[np.ascontiguousarray(ranks == self.rank)][offset:].tolist()
+            offset = 0
 
     def _chunks(self, seed: int, first: int = 0) -> Iterator[NDArray[np.int64]]:
         """Yields global batches from number `first` on, at most `_CHUNK` examples at a time."""
         step, stop = max(1, _CHUNK // self.global_batch_size), self._batches.per_epoch
         for start in range(first, stop, step):
-            yield self._batches.some(np.arange(start, min(start + step, stop)), seed)[0]
+            yield self._batches.take(np.arange(start, min(start + step, stop)), seed)[0]

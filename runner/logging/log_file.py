@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from tiryns.runner.run.errors import explain, unexpected
-from tiryns.runner.run.redaction import redacted
+from tiryns.runner.run.errors import defect_message, explain
+from tiryns.runner.run.redaction import redact
 
 NAME = "train.log"
 """The file in the run folder; the program's warnings go there too."""
@@ -19,7 +19,7 @@ def append(folder: Path, lines: Iterable[str]) -> None:
     Example:
         >>> append(Path("outputs/run"), ["step 10: train/loss 3.2"])  # doctest: +SKIP
     """
-    text = redacted("\n".join(lines))
+    text = redact("\n".join(lines))
     with (folder / NAME).open("a", encoding="utf-8") as file:
         file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}\n")
 
@@ -42,8 +42,8 @@ def message_of(error: Exception, folder: Path | None = None) -> str:
     if (message := explain(error)) is not None:
         return message
     if folder is not None and (folder / "status.json").exists():
-        return unexpected(error, folder / NAME)
+        return defect_message(error, folder / NAME)
     number, name = tempfile.mkstemp(prefix="tiryns-", suffix=".log", text=True)
     with open(number, "w", encoding="utf-8") as file:
-        file.write(redacted("".join(traceback.format_exception(error))))
-    return unexpected(error, Path(name))
+        file.write(redact("".join(traceback.format_exception(error))))
+    return defect_message(error, Path(name))

@@ -138,9 +138,9 @@ def wandb_logger(
     if wandb.run is not None:  # an earlier run of this process, which would get the new one's rows
         finish_run(exit_code=0)
     folder = Path(folder)
-    kept = kept_id(folder, "wandb")
-    run_id = kept or secrets.token_hex(4)
-    if not kept and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
+    old_id = kept_id(folder, "wandb")
+    run_id = old_id or secrets.token_hex(4)
+    if not old_id and rank_zero_only.rank == 0:  # type: ignore[attr-defined]
         keep_id(folder, "wandb", run_id)
     return ResumableWandbLogger(
         folder=folder,
@@ -180,8 +180,8 @@ class TensorBoard(Resumable, TensorBoardLogger):
         config = config_of(run)
         self.experiment.add_text("config", f"```yaml\n{OmegaConf.to_yaml(config)}```")
         settings = {name: v if isinstance(v, bool | int | float) else str(v) for name, v in flatten(config)}
-        monitored = Run(run).status.get("monitor")
-        for summary in hparams(settings, {str(monitored): None} if monitored else {}):
+        monitor = Run(run).status.get("monitor")
+        for summary in hparams(settings, {str(monitor): None} if monitor else {}):
             self.experiment.file_writer.add_summary(summary)  # which `add_text` has opened
         if (samples := run / "samples.json").exists():
             self.experiment.add_text("samples", f"```json\n{samples.read_text()}\n```")

@@ -39,19 +39,19 @@ def mlflow_logger(
     for library in ("mlflow", "alembic"):  # how the database is made
         logging.getLogger(library).setLevel(logging.WARNING)
     folder = Path(folder)
-    own = folder.resolve() / "mlflow"
+    store = folder.resolve() / "mlflow"
     place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if place is None:
-        own.mkdir(parents=True, exist_ok=True)
+        store.mkdir(parents=True, exist_ok=True)
     of = resumable.group_of(folder, group)
-    named = dict.fromkeys(tags, "true") | ({"group": of} if of else {})
+    run_tags = dict.fromkeys(tags, "true") | ({"group": of} if of else {})
     from mlflow.exceptions import MlflowException
 
     try:
         return ResumableMlflowLogger(
             folder=folder, experiment_name=experiment_name, run_name=Run(folder).name,
-            tracking_uri=place or f"sqlite:///{own / 'mlflow.db'}",
-            artifact_location=None if place else (own / "artifacts").as_uri(), tags=named,
+            tracking_uri=place or f"sqlite:///{store / 'mlflow.db'}",
+            artifact_location=None if place else (store / "artifacts").as_uri(), tags=run_tags,
         )  # fmt: skip
     except MlflowException as error:
         raise ValueError(f"logger.mlflow.tracking_uri={place}: {error.message}") from error
@@ -79,8 +79,8 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         client = self._mlflow_client
         try:
             before = self._before()
-            logged = before.data.to_proto().metrics if before else []
-            last = max((metric.step for metric in logged), default=None)
+            metrics = before.data.to_proto().metrics if before else []
+            last = max((metric.step for metric in metrics), default=None)
             if before is None or last != (rows[-1].step if rows else None):
                 self._replace(before, rows)
             else:
@@ -90,12 +90,12 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
             self._initialized = True
             for name, value in (self.tags or {}).items():
                 client.set_tag(self._run_id, name, value)
-            known = client.get_run(self._run_id).data.params  # which MLflow does not change
+            params = client.get_run(self._run_id).data.params  # which MLflow does not change
             values = {
                 re.sub(r"[^/\w.\- :]", "_", name): value
                 for name, value in flatten(resumable.config_of(self.folder))
             }
-            self.log_hyperparams({name: value for name, value in values.items() if name not in known})
+            self.log_hyperparams({name: value for name, value in values.items() if name not in params})
         except self.ends_service() as error:
             raise ValueError(f"logger.mlflow: {self._tracking_uri}: {error}") from error
 
@@ -121,7 +121,7 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         """Ends the run, and attaches files of the run folder."""
         status = "FAILED" if exit_code and self._status == "FINISHED" else self._status
         try:
-            for file in self.attached() if self._initialized else ():
+            for file in self.attachments() if self._initialized else ():
                 self.experiment.log_artifact(self._run_id, file)
             if self._initialized:
                 self.experiment.set_terminated(self._run_id, status)
@@ -133,12 +133,12 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
 
         run_id = resumable.kept_id(self.folder, "mlflow")
         try:
-            found = self._mlflow_client.get_run(run_id) if run_id else None
+            run = self._mlflow_client.get_run(run_id) if run_id else None
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return None
-        return found if found and found.info.lifecycle_stage == "active" else None
+        return run if run and run.info.lifecycle_stage == "active" else None
 
     def _replace(self, before: "MlflowRun | None", rows: list[resumable.Row]) -> None:
         """Begins a run with these rows and with the tags of the run before, such as the user's notes."""
@@ -146,9 +146,9 @@ class ResumableMlflowLogger(resumable.Resumable, MLFlowLogger):
         from mlflow.tracking.context.registry import resolve_tags
 
         client, name = self._mlflow_client, self._experiment_name
-        found = client.get_experiment_by_name(name)
+        match = client.get_experiment_by_name(name)
         self._experiment_id = (
-            found.experiment_id if found else client.create_experiment(name, self._artifact_location)
+            match.experiment_id if match else client.create_experiment(name, self._artifact_location)
         )
         tags = {**(before.data.tags if before else {}), **resolve_tags(), "mlflow.runName": self._run_name}
         self._run_id = client.create_run(self._experiment_id, tags=tags).info.run_id

@@ -12,7 +12,7 @@ from tiryns.runner import log
 from tiryns.runner.protocols import RunLogger
 from tiryns.runner.run.files import read_sweep, read_text, write_atomically
 from tiryns.runner.run.folder import Run
-from tiryns.runner.run.metrics_file import logged_in, whole_rows
+from tiryns.runner.run.metrics_file import row_metrics, whole_rows
 from tiryns.runner.run.yaml_files import read_config, settings_in
 
 ATTACHED = (
@@ -39,7 +39,7 @@ class Resumable(Logger, RunLogger):
     service = ""
     folder: Path
     _lost = False
-    _kept: frozenset[tuple[int | None, frozenset[str]]] = frozenset()
+    _row_keys: frozenset[tuple[int | None, frozenset[str]]] = frozenset()
 
     def finish(self, exit_code: int) -> None:
         """Ends the run; `exit_code` is not 0 if an error ends it."""
@@ -47,7 +47,7 @@ class Resumable(Logger, RunLogger):
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs a row, unless a resumed run has it already or the service has failed; warns once of the failure."""
-        if self._lost or (step, frozenset(metrics)) in self._kept:
+        if self._lost or (step, frozenset(metrics)) in self._row_keys:
             return
         try:
             self.write(metrics, step)
@@ -66,7 +66,7 @@ class Resumable(Logger, RunLogger):
 
     def keep(self, rows: Iterable[Row], step: int) -> None:
         """Remembers the rows of `step` as logged: a run killed after its last validation repeats that validation."""
-        self._kept = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
+        self._row_keys = frozenset((row.step, frozenset(row.metrics)) for row in rows if row.step == step)
 
     def replay(self, rows: Iterable[Row], step: int) -> None:
         """Logs the `rows` up to `step` again, and remembers the rows of `step` as logged."""
@@ -74,7 +74,7 @@ class Resumable(Logger, RunLogger):
             self.log_metrics(row.metrics, row.step)
         self.keep(rows, step)
 
-    def attached(self) -> Iterator[Path]:
+    def attachments(self) -> Iterator[Path]:
         """Returns the files of the run folder that the service gets at the end; none if the service has failed."""
         files = (self.folder / name for name in ATTACHED)
         return (file for file in files if file.is_file() and not self._lost)
@@ -84,7 +84,7 @@ def earlier_rows(folder: Path, step: int) -> list[Row]:
     """Returns the rows of `metrics.csv` up to `step`."""
     columns, rows = whole_rows(folder / "metrics.csv")
     return [
-        Row(int(row[0]), float(row[1]), {k: float(cell) for k, cell in logged_in(columns, row).items()})
+        Row(int(row[0]), float(row[1]), {k: float(cell) for k, cell in row_metrics(columns, row).items()})
         for row in rows
         if int(row[0]) <= step
     ]

@@ -65,9 +65,9 @@ class ResumableWandbLogger(Resumable, WandbLogger):
 
         When W&B gets an offline session, it replaces the sessions before (W&B 5865), so each one holds the whole run.
         """
-        rows, unfinished = earlier_rows(self.folder, step), self.folder / UNFINISHED
+        rows, file = earlier_rows(self.folder, step), self.folder / UNFINISHED
         if self._wandb_init["mode"] != "offline":
-            first = int(unfinished.read_text()) if unfinished.exists() else step + 1
+            first = int(file.read_text()) if file.exists() else step + 1
             rows = [row for row in rows if row.step >= first]
         self.replay(rows, step)
 
@@ -77,10 +77,10 @@ class ResumableWandbLogger(Resumable, WandbLogger):
         import wandb
 
         place: Any = wandb.run.dir if wandb.run else None
-        for file in self.attached() if place else ():
+        for file in self.attachments() if place else ():
             with contextlib.suppress(ConnectionError):
-                attached = shutil.copy(file, place)  # W&B warns of files elsewhere
-                wandb.save(attached, base_path=place, policy="now")
+                path = shutil.copy(file, place)  # W&B warns of files elsewhere
+                wandb.save(path, base_path=place, policy="now")
         if finish_run(exit_code):
             (self.folder / UNFINISHED).unlink(missing_ok=True)
         if place and self._wandb_init["mode"] == "offline":

@@ -104,17 +104,17 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
     data, make_module = make_data(config, began), bind(config.module)
     with weights_of(config.trainer.get("precision")) as lines:
         if data.serves_global_batches:
-            objective, given = _global_batch_parts(config, data, make_module, began.get("layout"))
+            objective, arguments = _global_batch_parts(config, data, make_module, began.get("layout"))
         else:
-            objective, given = None, _plain_parts(config, data, make_module)
-    lengths.count_ramps(data, given["max_steps"])
-    model = given.get("model")
+            objective, arguments = None, _plain_parts(config, data, make_module)
+    lengths.count_ramps(data, arguments["max_steps"])
+    model = arguments.get("model")
     if model is not None and config.optimizer.get("parametrization") == "mup":
         from tiryns.runner.optim.width import initialise_by_width
 
         initialise_by_width(model, config.optimizer.base_width)
     module = make_module(
-        **given, optimizer=make_optimizer_of(config.optimizer), scheduler=lengths.make_scheduler(),
+        **arguments, optimizer=make_optimizer_of(config.optimizer), scheduler=lengths.make_scheduler(),
         seed=config.seed, log_every=config.trainer.log_every,
     )  # fmt: skip
     choose_monitor(config, module, data)
@@ -123,7 +123,7 @@ def assemble(config: DictConfig, began: Resolved | None = None, checkpoint: Path
         from tiryns.runner.loop.resolved import keep_types
 
         weights = keep_types(module, checkpoint, began, str(config.trainer.get("precision"))) or weights
-    return Parts(data, objective, model, module, given["max_steps"], weights, lengths.rotary(model))
+    return Parts(data, objective, model, module, arguments["max_steps"], weights, lengths.rotary(model))
 
 
 def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
@@ -155,7 +155,7 @@ def make_data(config: DictConfig, began: Resolved | None = None) -> Any:
     return data
 
 
-def connected(config: DictConfig, data: Any) -> int:
+def prepare_and_connect(config: DictConfig, data: Any) -> int:
     """Prepares data and connects it as `assemble` does, without a model; returns the global batches of the run."""
     data.prepare_data()
     return connect_data(config, data, build(config.objective, **data.collator_arguments()))
@@ -172,16 +172,16 @@ def connect_data(config: DictConfig, data: Any, objective: Any, model: "TaskMode
 
     options: dict[str, Any] = {"accept_changes": config.resume_changed_data}
     pairs = config.get("skip_batches")
-    skipped = {"skip_batches": OmegaConf.to_container(pairs)} if pairs else {}
+    skips = {"skip_batches": OmegaConf.to_container(pairs)} if pairs else {}
     if config.data.get("without") is not None:
         from tiryns.runner.data.without import leaving_out
 
         options["leave_out"] = leaving_out(OmegaConf.to_container(config.data), data)
 
     def connect(steps: int, epochs: float | None = None, **more: Any) -> int:
-        given = (bind(config.sampler), objective, steps, epochs, config.seed)
+        arguments = (bind(config.sampler), objective, steps, epochs, config.seed)
         # a length that is being counted is that of the run without skipped batches
-        return int(data.connect(*given, **options, **(skipped if steps < PROVISIONAL else {}), **more))
+        return int(data.connect(*arguments, **options, **(skips if steps < PROVISIONAL else {}), **more))
 
     return run_lengths(config).connect(data, objective, model, connect)
 
@@ -230,22 +230,22 @@ def _global_batch_parts(
     as_held(task_model)
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
-    given = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
-    chosen = objective.needs_validation
-    if chosen and not data.validation:
-        raise ValueError(f"{chosen} is chosen on a validation set, and there is none: set data.validation")
-    if chosen and not config.trainer.get("validate_every", 1):
-        raise ValueError(f"{chosen} is chosen by a validation: set trainer.validate_every above 0")
+    for_module = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
+    choice = objective.needs_validation
+    if choice and not data.validation:
+        raise ValueError(f"{choice} is chosen on a validation set, and there is none: set data.validation")
+    if choice and not config.trainer.get("validate_every", 1):
+        raise ValueError(f"{choice} is chosen by a validation: set trainer.validate_every above 0")
     if (name := data.task_name) is not None:
         from tiryns.runner.tasks import get_task
 
-        given["make_predictions"] = partial(get_task(name).predictions, objective=objective)
+        for_module["make_predictions"] = partial(get_task(name).predictions, objective=objective)
     elif "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(
             f"the module measures a task, and {type(data).__name__} has none (its task_name is None): "
             "choose module=pretraining, or labelled data"
         )
-    return objective, given
+    return objective, for_module
 
 
 def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:
@@ -263,10 +263,10 @@ def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[s
         )
     seed_everything(config.seed, workers=True, verbose=False)
     max_steps = run_lengths(config).connect(data, None, None, lambda steps, *_, **__: steps)
-    given: dict[str, Any] = {"max_steps": int(max_steps), "baselines": {}}
+    arguments: dict[str, Any] = {"max_steps": int(max_steps), "baselines": {}}
     if "model" in parameters(make_module.func)[0]:
-        given["model"] = make_model_of(config.model, data.tokenizer)
-    return given
+        arguments["model"] = make_model_of(config.model, data.tokenizer)
+    return arguments
 
 
 def baselines_of(data: Any, objective: Any) -> dict[str, float]:

@@ -46,8 +46,8 @@ class Budget(NamedTuple):
 
 def budget_of(trainer: Mapping[str, Any]) -> Budget | None:
     """Returns the budget of a trainer config; None without a budget, or once its steps are counted."""
-    found = [Budget(name, float(trainer[name])) for name in BUDGETS if trainer.get(name) is not None]
-    return found[0] if found else None
+    budgets = [Budget(name, float(trainer[name])) for name in BUDGETS if trainer.get(name) is not None]
+    return budgets[0] if budgets else None
 
 
 def check_warmups(config: DictConfig, why: str, **others: float | None) -> None:
@@ -85,18 +85,18 @@ def steps_within(
     first batches, and so is every cost of a stream. Raises ValueError, which names the `setting`, for a budget below one
     step, and for data whose batches are unknown before training.
     """
-    given = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
+    assignment = f"{setting or f'trainer.{budget.name}'}={budget.amount:.15g}"
     if not data.tells_batches:
         raise ValueError(
-            f"{given}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
+            f"{assignment}: {type(data).__name__} does not tell how many steps that is; give a number of steps"
         )
     if budget.name == "max_flops" and model is None:
         raise ValueError("trainer.max_flops: its steps were not recorded, and counting them needs the model")
-    counted = model if budget.name == "max_flops" else None
+    counter = model if budget.name == "max_flops" else None
     if data.streamed:
         spent = list(
             accumulate(
-                share["tokens"] if counted is None else step_flops(counted, counted.flop_counts(), share)
+                share["tokens"] if counter is None else step_flops(counter, counter.flop_counts(), share)
                 for share in _first_batches(data)
             )
         )
@@ -104,10 +104,10 @@ def steps_within(
         if steps == len(spent):  # they do not use up the budget: the others cost as these do on average
             steps = min(PROVISIONAL, int(budget.amount / spent[-1] * len(spent)))
     else:
-        steps = _last_step(budget.amount, data, counted, first) - first
+        steps = _last_step(budget.amount, data, counter, first) - first
     if steps < 1:
         raise ValueError(
-            f"{given} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
+            f"{assignment} is less than the first global batch takes; give more, or a smaller sampler.global_batch_size"
         )
     return steps
 
@@ -186,8 +186,8 @@ def _nearly(
         total = 0.0
         counts = [order.samples_before(step)] if isinstance(order, SeamlessSampler) else order.counts(step)
         for one, start, size, epoch, count in zip(orders, starts, sizes, epochs, counts, strict=True):
-            whole, left = divmod(int(count), int(size))
-            total += whole * epoch + _in_blocks(partial(_indices, one, whole * size, start), 0, left, cost)
+            whole, rest = divmod(int(count), int(size))
+            total += whole * epoch + _in_blocks(partial(_indices, one, whole * size, start), 0, rest, cost)
         return total
 
     before = until(begun) if begun else 0.0
@@ -213,5 +213,5 @@ def _in_blocks(indices: Callable[[int, int], NDArray[np.int64]], start: int, sto
 
 def _first_batches(data: "GlobalBatchDataModule") -> Iterator[Share]:
     batches = data.train_batches(0, 1)
-    found: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
-    return islice(found, COUNTED)
+    shares: Iterator[Share] = iter(batches) if data.streamed else (batches[step] for step in range(COUNTED))
+    return islice(shares, COUNTED)

@@ -59,8 +59,8 @@ class Lengths:
         """Returns the phases of the run."""
         return []
 
-    def record(self, settled: DictConfig) -> Resolved:
-        """Returns the lengths of the run to record; `settled` is the config that has them in steps."""
+    def record(self, in_steps: DictConfig) -> Resolved:
+        """Returns the lengths of the run to record; `in_steps` is the config that has them in steps."""
         return {}
 
 
@@ -97,10 +97,10 @@ class CountedLengths(Lengths):
 
         Raises ValueError for phases that do not fit the schedule or the optimizer of the run.
         """
-        config, found = self.config, self.phases()
+        config, run_phases = self.config, self.phases()
         optimizer = settings_in(config.optimizer, resolve=True)
-        decays = decays_of(found, optimizer)
-        if decays is None and not has_own_schedules(found):
+        decays = decays_of(run_phases, optimizer)
+        if decays is None and not has_own_schedules(run_phases):
             return super().make_scheduler()
         settings = settings_in(config.scheduler, resolve=True)
         if target_of(settings) != "runner.optim.get_scheduler":
@@ -109,37 +109,37 @@ class CountedLengths(Lengths):
                 f"{settings['_target_']}: choose one such as scheduler=wsd"
             )
         del settings["_target_"]
-        timeline = timeline_of(found)
-        schedule = schedule_of(settings, timeline.ends[-1], found, optimizer.get("lr"))
+        timeline = timeline_of(run_phases)
+        schedule = schedule_of(settings, timeline.ends[-1], run_phases, optimizer.get("lr"))
 
-        def made(optimizer: Optimizer, max_steps: int) -> ThreePhaseScheduler:
+        def make(optimizer: Optimizer, max_steps: int) -> ThreePhaseScheduler:
             if decays is None:
                 return ThreePhaseScheduler(optimizer, schedule)
             return PhasedScheduler(optimizer, schedule, timeline, decays)
 
-        return made
+        return make
 
     def rotary(self, model: Any) -> RotaryPhases | None:
-        found = self.phases()
-        if not any(phase.model for phase in found):
+        run_phases = self.phases()
+        if not any(phase.model for phase in run_phases):
             return None
         if model is None:
             raise ValueError(
                 "phases: model settings of phases need a module that takes the model of the config"
             )
-        pretrained = model.pretrained if isinstance(model, TaskModel) else model
-        bases = [phase.model for phase in found]
-        return RotaryPhases(pretrained, timeline_of(found), bases)
+        body = model.pretrained if isinstance(model, TaskModel) else model
+        bases = [phase.model for phase in run_phases]
+        return RotaryPhases(body, timeline_of(run_phases), bases)
 
     def phases(self) -> list[Phase]:
         return phases.phases_in(self.config)
 
-    def record(self, settled: DictConfig) -> Resolved:
-        """Returns the lengths of the run to record; `settled` is the config that has them in steps."""
-        limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, settled)
+    def record(self, in_steps: DictConfig) -> Resolved:
+        """Returns the lengths of the run to record; `in_steps` is the config that has them in steps."""
+        limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, in_steps)
         return {
-            **({"budget": str(limit), "max_steps": int(settled.trainer.max_steps)} if limit else {}),
-            **({"phases": phases.steps_of(self.config.copy(), settled)} if settled.get("phases") else {}),
+            **({"budget": str(limit), "max_steps": int(in_steps.trainer.max_steps)} if limit else {}),
+            **({"phases": phases.steps_of(self.config.copy(), in_steps)} if in_steps.get("phases") else {}),
             **({token_ramps.RECORD: ramps} if ramps else {}),
         }
 
@@ -153,6 +153,6 @@ def run_lengths(config: DictConfig) -> Lengths:
         'CountedLengths'
     """
     trainer, scheduler = config.trainer, config.get("scheduler") or {}
-    given = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
+    values = [config.get("phases"), *map(scheduler.get, TOKENS), *map(trainer.get, (*BUDGETS, "max_seconds"))]
     # version 0.3 turned max_seconds into steps, which a run of it has to restore
-    return CountedLengths(config) if any(given) else Lengths(config)
+    return CountedLengths(config) if any(values) else Lengths(config)

@@ -101,9 +101,9 @@ class SavesForLightning(Callback):
         return {} if self.best_value is None else {"objective": self.best_value}
 
 
-def savers(made: Callback, folder: Path) -> list[Any]:
+def savers(callback: Callback, folder: Path) -> list[Any]:
     """Returns the callbacks that save checkpoints; the last callback has the method `results`."""
-    return [made] if isinstance(made, Checkpoint) else [made, SavesForLightning(made, folder)]
+    return [callback] if isinstance(callback, Checkpoint) else [callback, SavesForLightning(callback, folder)]
 
 
 def one_epoch(data: RunData, max_steps: int, max_epochs: float | None, begun: int = 0) -> dict[str, int]:

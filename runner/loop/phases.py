@@ -33,26 +33,26 @@ def phases_in(config: DictConfig) -> list[Phase]:
 
 def give_phases(config: DictConfig, data: Any) -> None:
     """Gives data the phases of a config; raises ValueError for settings that this data cannot change during a run."""
-    phases, allowed = phases_in(config), data.phase_groups
+    phases, groups = phases_in(config), data.phase_groups
     for number, phase in enumerate(phases):
         for group in ("data", "sampler", "objective"):
-            if phase.settings.get(group) and group not in allowed:
-                changed = f"in batches of {type(data).__name__} a phase can change {' and '.join(allowed) or 'nothing'}"
-                raise ValueError(f"{place_of(number, phase.name)}.{group}: {changed}")
-    if allowed:
+            if phase.settings.get(group) and group not in groups:
+                problem = f"in batches of {type(data).__name__} a phase can change {' and '.join(groups) or 'nothing'}"
+                raise ValueError(f"{place_of(number, phase.name)}.{group}: {problem}")
+    if groups:
         data.phases = phases
 
 
 def take_over(config: DictConfig, resolved: Resolved) -> None:
     """Writes the steps of budget and phases that were `resolved` at the run's start into a config."""
     in_tokens(config)
-    known: list[dict[str, float]] = []
-    for given, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
-        if given != was["given"] or given.get("share"):  # a share is one of this run's length
+    lengths: list[dict[str, float]] = []
+    for settings, was in zip(as_given(config), resolved.get("phases") or (), strict=False):
+        if settings != was["given"] or settings.get("share"):  # a share is one of this run's length
             break
-        known.append({"steps": was["steps"]})
-    if known:
-        _set_lengths(config, known)
+        lengths.append({"steps": was["steps"]})
+    if lengths:
+        _set_lengths(config, lengths)
     if (budget := budget_of(config.trainer)) and resolved.get("budget") == str(budget):
         settle(config.trainer, int(resolved["max_steps"]))
     elif config.trainer.get("max_seconds") and str(resolved.get("budget")).startswith("max_seconds"):
@@ -60,14 +60,14 @@ def take_over(config: DictConfig, resolved: Resolved) -> None:
         config.trainer.max_seconds = None
 
 
-def steps_of(asked: DictConfig, settled: DictConfig) -> list[Settings]:
-    """Returns the phases of a config as given, with their steps from the `settled` config.
+def steps_of(config: DictConfig, in_steps: DictConfig) -> list[Settings]:
+    """Returns the phases of a config as given, with their steps from the config `in_steps`.
 
-    Changes `asked`, a copy, if phases are shares of tokens.
+    Changes `config`, a copy, if phases are shares of tokens.
     """
-    in_tokens(asked)
-    pairs = zip(as_given(asked), as_given(settled), strict=True)
-    return [{"given": given, "steps": known["steps"]} for given, known in pairs]
+    in_tokens(config)
+    pairs = zip(as_given(config), as_given(in_steps), strict=True)
+    return [{"given": settings, "steps": entry["steps"]} for settings, entry in pairs]
 
 
 def settle_phases(config: DictConfig, steps: Sequence[int]) -> None:
@@ -93,8 +93,8 @@ def _set_lengths(config: DictConfig, lengths: Sequence[Mapping[str, float]]) -> 
 
 def as_given(config: DictConfig) -> list[Settings]:
     """Returns the phases of a config in plain Python."""
-    found: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
-    return list(found)
+    phases: Any = OmegaConf.to_container(config.get("phases") or OmegaConf.create([]), resolve=True)
+    return list(phases)
 
 
 def connect_phases(
@@ -111,13 +111,13 @@ def connect_phases(
     phases, groups = phases_in(config), data.phase_groups
     lengths, parts = lengths_of(phases, config.trainer), list[PhaseParts]()
     if None in lengths:
-        named = zip(enumerate(phases), lengths, strict=True)
-        own = {
+        pairs = zip(enumerate(phases), lengths, strict=True)
+        warmups = {
             f"{place_of(number, phase.name)}.sampler.warmup_steps": batch_warmup_steps(phase.sampler)
-            for (number, phase), length in named
+            for (number, phase), length in pairs
             if length is None
         }
-        check_warmups(config, "of steps, and the tokens of phases tell these by their batches", **own)
+        check_warmups(config, "of steps, and the tokens of phases tell these by their batches", **warmups)
     for number, (phase, length) in enumerate(zip(phases, lengths, strict=True)):
         part = PhaseParts(
             phase.name,
@@ -151,10 +151,10 @@ def _collator_of(config: DictConfig, number: int, phase: Phase, data: Any, objec
     """Returns the collator of a phase that sets its own objective; None for a phase that uses the run's collator."""
     if not phase.objective:
         return None
-    fixed = [name for name in phase.objective if name in objective.built_with]
-    if fixed:
+    names = [name for name in phase.objective if name in objective.built_with]
+    if names:
         raise ValueError(
-            f"{place_of(number, phase.name)}.objective.{fixed[0]}: the model is built with it, so it cannot change "
+            f"{place_of(number, phase.name)}.objective.{names[0]}: the model is built with it, so it cannot change "
             "during a run"
         )
     node = {**OmegaConf.to_container(config.objective, resolve=True), **phase.objective}  # type: ignore[dict-item]

@@ -48,27 +48,27 @@ def make_optimizer_of(node: DictConfig) -> Callable[..., Optimizer]:
 
 def _plain_optimizer(call: Call, names: Parameters, model: nn.Module) -> Optimizer:
     settings = dict(call.keywords)
-    ours = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
-    made: Optimizer = call.with_keywords(settings).made(params=_groups(settings, ours, names, model))
-    step = inspect.signature(made.step).parameters
+    rules = {name: settings.pop(name) for name in GROUPING if name in settings and name not in names}
+    optimizer: Optimizer = call.with_keywords(settings).build(params=_groups(settings, rules, names, model))
+    step = inspect.signature(optimizer.step).parameters
     if "closure" in step and step["closure"].default is inspect.Parameter.empty:
         raise ValueError(
             f"{call.path}: {call.name} computes the loss several times a step, which a run does not do; choose another"
         )
-    for group in made.param_groups:
+    for group in optimizer.param_groups:
         group["optimizer"] = call.func.__name__.lower()
-    made.register_load_state_dict_pre_hook(lambda one, saved: check_same(one, saved["param_groups"]))
-    return made
+    optimizer.register_load_state_dict_pre_hook(lambda one, state: check_same(one, state["param_groups"]))
+    return optimizer
 
 
-def _groups(settings: Settings, ours: Settings, names: Parameters, model: nn.Module) -> Groups:
+def _groups(settings: Settings, rules: Settings, names: Parameters, model: nn.Module) -> Groups:
     """Returns groups with and without decay if the config sets decay or groups, else all parameters as one group."""
-    if not ours and "weight_decay" not in settings:
-        named = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}
-        return [{"name": "all", "params": list(named.values()), "param_names": list(named)}]
+    if not rules and "weight_decay" not in settings:
+        by_name = {n.replace("_orig_mod.", ""): p for n, p in model.named_parameters() if p.requires_grad}
+        return [{"name": "all", "params": list(by_name.values()), "param_names": list(by_name)}]
     rates = {n: settings.get(n, getattr(names.get(n), "default", None)) for n in ("lr", "weight_decay")}
     unknown = [name for name, value in rates.items() if not isinstance(value, int | float)]
-    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0), **GROUPING, **ours})
+    groups = parameter_groups(model, **{**rates, **dict.fromkeys(unknown, 0.0), **GROUPING, **rules})
     return [{name: value for name, value in group.items() if name not in unknown} for group in groups]
 
 
@@ -87,13 +87,13 @@ def make_scheduler_of(node: DictConfig) -> Callable[..., LRScheduler]:
     call = bind(node)
 
     def make(optimizer: Optimizer, max_steps: int) -> LRScheduler:
-        made: LRScheduler = call(optimizer=optimizer, max_steps=max_steps)
-        if "metrics" in inspect.signature(made.step).parameters:
+        scheduler: LRScheduler = call(optimizer=optimizer, max_steps=max_steps)
+        if "metrics" in inspect.signature(scheduler.step).parameters:
             raise ValueError(
                 f"{call.path}: {call.name} needs a validation metric at each step, but a schedule is stepped "
                 "once per optimizer step; choose one that counts steps"
             )
-        return made
+        return scheduler
 
     return make
 
@@ -108,8 +108,8 @@ def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_ste
             f"{max_steps}: a scheduler of torch keeps its length. Keep trainer.max_steps, or branch with a "
             "scheduler such as scheduler=wsd"
         )
-    for group, theirs in zip(optimizer.param_groups, saved, strict=True):
-        group.update({name: theirs[name] for name in CYCLED if name in theirs})
+    for group, state in zip(optimizer.param_groups, saved, strict=True):
+        group.update({name: state[name] for name in CYCLED if name in state})
 
 
 def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: object) -> Any:
@@ -125,7 +125,7 @@ def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, *
         return call(tokenizer=tokenizer, **arguments)
     config = call.keywords.get("config", {})
     if not isinstance(config, PretrainedConfig):
-        known = call.func.config_class or PretrainedConfig
+        config_class = call.func.config_class or PretrainedConfig
         ids = special_tokens(tokenizer) if tokenizer is not None else {}
-        config = known(**{**ids, **checked_fields(config, known())})
+        config = config_class(**{**ids, **checked_fields(config, config_class())})
     return call.with_keywords({**call.keywords, "config": config})(tokenizer=tokenizer)

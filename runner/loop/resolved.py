@@ -16,7 +16,7 @@ from omegaconf import DictConfig
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
 from tiryns.runner.checkpoints.files import entry_of, weight_types
-from tiryns.runner.config.run_config import completed, has_batches_of
+from tiryns.runner.config.run_config import complete, has_batches_of
 from tiryns.runner.loop.lengths import run_lengths
 from tiryns.runner.loop.token_ramps import RECORD as RAMPS
 from tiryns.runner.loop.trainer import resolve_accelerator, resolve_precision
@@ -48,7 +48,7 @@ PADDED = "padded_documents"
 HALF = ("bf16-mixed", "16-mixed", "bf16-true", "16-true")
 
 
-def recorded(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) -> Resolved:
+def record_of(folder: Run, checkpoint: ResumePoint | None, config: DictConfig) -> Resolved:
     """Returns the resolved settings of the run that is continued; empty for a new run or one of an older version."""
     if checkpoint is None:
         return folder.status.get(RECORD) or {}
@@ -76,10 +76,10 @@ def choose_hardware(config: DictConfig, before: Resolved) -> DictConfig:
 
     Raises ValueError if this machine lacks hardware or a package that the config or the resumed run needs.
     """
-    chosen = completed(config)
+    copy = complete(config)
     for name, choose in (("accelerator", _accelerator), ("precision", _precision), ("attention", _kernel)):
-        chosen.trainer[name] = choose(chosen.trainer, before)
-    return chosen
+        copy.trainer[name] = choose(copy.trainer, before)
+    return copy
 
 
 def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunData, module: Any) -> Resolved:
@@ -118,12 +118,12 @@ def resolve(asked: DictConfig, config: DictConfig, before: Resolved, data: RunDa
             undropped=not _drops(module.model), flash=attention != PADDED, compiled=module.compile_model,
         )  # fmt: skip
     return {
-        **run_lengths(completed(asked)).record(config), "accelerator": trainer.accelerator,
+        **run_lengths(complete(asked)).record(config), "accelerator": trainer.accelerator,
         "precision": trainer.precision, WEIGHTS: types_of(module, trainer.precision), "layout": layout,
         "attention": attention,
         **{name: getattr(data, name) for name in ("micro_batch_tokens", "micro_batch_size")},
         "compile": bool(module.compile_model), "processes": processes_per_node(trainer) * num_nodes(trainer),
-        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None, **data.decided(),
+        "threads": torch.get_num_threads() if trainer.accelerator == "cpu" else None, **data.decisions(),
     }  # fmt: skip
 
 
@@ -150,12 +150,12 @@ def keep_types(module: torch.nn.Module, checkpoint: Path, began: Resolved, preci
     fp32 = names_of({torch.float32})
     if not same or began.get(WEIGHTS) == fp32:
         return {}
-    types, found = weight_types(checkpoint), set()
+    types, dtypes = weight_types(checkpoint), set()
     for name, tensor in module.state_dict(keep_vars=True).items():
         if (dtype := types.get(name)) is not None:
             tensor.data = tensor.data.to(dtype)
-            found.add(dtype)
-    return {} if names_of(found) == fp32 else {WEIGHTS: f"{names_of(found)}, as the run began"}
+            dtypes.add(dtype)
+    return {} if names_of(dtypes) == fp32 else {WEIGHTS: f"{names_of(dtypes)}, as the run began"}
 
 
 def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
@@ -180,10 +180,10 @@ def attention_of(model: Any, layout: str, trainer: DictConfig) -> str:
 
 def kernel_of(resolved: Resolved) -> str:
     """Returns `trainer.attention` for a run with these resolved settings; `auto` if it had no flash attention."""
-    found = resolved.get("attention") if resolved.get("accelerator") == "gpu" else None
-    if found == PADDED and resolved.get("precision") in HALF:
+    kernel = resolved.get("attention") if resolved.get("accelerator") == "gpu" else None
+    if kernel == PADDED and resolved.get("precision") in HALF:
         return "varlen_attn"  # which has no dropout; evaluations ran with it
-    return str(found) if found in FLASH_KERNELS else "auto"
+    return str(kernel) if kernel in FLASH_KERNELS else "auto"
 
 
 def note(folder: Run, values: Resolved) -> Resolved:
@@ -210,15 +210,15 @@ def changes(before: Resolved, now: Resolved) -> list[str]:
     return lines
 
 
-def described(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
+def summary_of(config: DictConfig, before: Resolved, now: Resolved) -> dict[str, str]:
     """Returns the settings for the summary at the start; a setting that was `auto` has the reason for its value."""
-    asked = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
-    shown = {name: str(now[name]) for name in (*asked, "attention") if now[name] is not None}
-    for name in shown:
-        if asked.get(name) == "auto":
+    settings = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
+    summary = {name: str(now[name]) for name in (*settings, "attention") if now[name] is not None}
+    for name in summary:
+        if settings.get(name) == "auto":
             began = before.get(name) == now[name]
-            shown[name] += ", as the run began" if began else ", chosen for this machine"
-    return shown
+            summary[name] += ", as the run began" if began else ", chosen for this machine"
+    return summary
 
 
 class Record(Callback):
@@ -231,29 +231,29 @@ class Record(Callback):
         """Takes the smallest fitted micro-batch of all ranks, which fits on each rank. Raises ValueError on all ranks if
         machines have resolved another setting differently."""
         if trainer.world_size > 1:
-            found: list[Any] = [None] * trainer.world_size
-            torch.distributed.all_gather_object(found, self.resolved)
+            all_settings: list[Any] = [None] * trainer.world_size
+            torch.distributed.all_gather_object(all_settings, self.resolved)
             if trainer.datamodule.fitted:
-                least = min(theirs["micro_batch_tokens"] for theirs in found)
-                for theirs in (self.resolved, *found):
-                    theirs["micro_batch_tokens"] = least
+                least = min(settings["micro_batch_tokens"] for settings in all_settings)
+                for settings in (self.resolved, *all_settings):
+                    settings["micro_batch_tokens"] = least
                 trainer.datamodule.micro_batch_tokens = least
                 note(Run(Path(trainer.default_root_dir)), self.resolved)
-            check_agreement(found)
+            check_agreement(all_settings)
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         checkpoint[RECORD] = self.resolved
 
 
-def check_agreement(found: list[Resolved]) -> None:
+def check_agreement(all_settings: list[Resolved]) -> None:
     """Raises ValueError, naming the first difference, unless all ranks have the same settings."""
     keys = {"compile": "module.compile_model"}
     keys |= {name: f"data.{name}" for name in ("layout", "micro_batch_tokens", "micro_batch_size")}
-    for rank, theirs in enumerate(found):
-        for name, value in found[0].items():
-            if theirs[name] != value and name != "threads":  # nodes may have other numbers of cores
+    for rank, settings in enumerate(all_settings):
+        for name, value in all_settings[0].items():
+            if settings[name] != value and name != "threads":  # nodes may have other numbers of cores
                 raise ValueError(
-                    f"rank 0 would train with {name} {value}, rank {rank} with {theirs[name]}: the machines differ, "
+                    f"rank 0 would train with {name} {value}, rank {rank} with {settings[name]}: the machines differ, "
                     f"so set {keys.get(name, f'trainer.{name}')} to one that all of them have"
                 )
 

@@ -61,8 +61,8 @@ def shard(model: TaskModel, mesh: DeviceMesh, layout: Layout = PLAIN) -> None:
         split_matrices(model, mesh["tensor_parallel"])
     layers: list[Any] = [m for m in model.pretrained.modules() if isinstance(m, GradientCheckpointingLayer)]
     # whose inputs stay as autocast makes them, and figures of labels as they are read
-    reduced = layout.param_dtype and torch.float32
-    policy = MixedPrecisionPolicy(layout.param_dtype, reduced, cast_forward_inputs=False)
+    reduce_dtype = layout.param_dtype and torch.float32
+    policy = MixedPrecisionPolicy(layout.param_dtype, reduce_dtype, cast_forward_inputs=False)
     for part in [*reversed(layers), model]:  # inner ones first
         reshard = layout.reshard and part is not model
         fully_shard(part, mesh=mesh[over], reshard_after_forward=reshard, mp_policy=policy)
@@ -81,10 +81,10 @@ def with_replicas(mesh: DeviceMesh, count: int) -> DeviceMesh:
 
 def split_matrices(model: TaskModel, mesh: DeviceMesh) -> None:
     """Splits matrices by the plan of transformers; ValueError without a plan, or if heads or widths cannot be divided."""
-    pretrained = model.pretrained
-    config = pretrained.config
+    body = model.pretrained
+    config = body.config
     plan, setting = getattr(config, "base_model_tp_plan", None), f"trainer.tensor_parallel_size={mesh.size()}"
-    if is_adapted(pretrained):
+    if is_adapted(body):
         raise ValueError(f"{setting}: matrices with an adapter beside them are not split; use 1")
     if not plan or not set(plan.values()) <= set(STYLES):
         raise ValueError(
@@ -95,7 +95,7 @@ def split_matrices(model: TaskModel, mesh: DeviceMesh) -> None:
         if (size := getattr(config, name, None) or 0) % mesh.size():
             raise ValueError(f"{setting} does not divide the model's {name}={size}")
     model.compute_all_tokens()  # parts of a layer take and give shards
-    parallelize_module(pretrained.base_model, mesh, {name: STYLES[style]() for name, style in plan.items()})
+    parallelize_module(body.base_model, mesh, {name: STYLES[style]() for name, style in plan.items()})
 
 
 def synchronise(model: nn.Module, whether: bool) -> None:
@@ -135,16 +135,16 @@ def whole(tensor: Tensor) -> Tensor:
 
 def gather(state: Mapping[str, Tensor], keep: bool) -> dict[str, Any]:
     """Returns the state. Its shards become whole CPU tensors, or None without `keep`; ties stay. All ranks call it."""
-    known: dict[int, Tensor | None] = {}
-    gathered: dict[str, Any] = dict(state)
+    tensors: dict[int, Tensor | None] = {}
+    whole_state: dict[str, Any] = dict(state)
     for name, value in state.items():
         if isinstance(value, DTensor):
             key = value.to_local().data_ptr() if value.to_local().numel() else id(value)
-            if key not in known:
+            if key not in tensors:
                 full = whole(value.detach())
-                known[key] = full.cpu() if keep else None
-            gathered[name] = known[key]
-    return gathered
+                tensors[key] = full.cpu() if keep else None
+            whole_state[name] = tensors[key]
+    return whole_state
 
 
 def own_share(full: Tensor, like: Tensor) -> Tensor:
@@ -201,13 +201,13 @@ class ShardedStrategy(ModelParallelStrategy):
 
     def load_optimizer_state_dict(self, checkpoint: Mapping[str, Any]) -> None:
         """Loads optimizer states; a state with the shape of its weight is cut to this rank's shard."""
-        for optimizer, saved in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
+        for optimizer, state_dict in zip(self.optimizers, checkpoint["optimizer_states"], strict=True):
             parameters = parameters_of(optimizer)
             state = {
                 number: {name: _as_shard(value, parameters[number]) for name, value in entries.items()}
-                for number, entries in saved["state"].items()
+                for number, entries in state_dict["state"].items()
             }
-            optimizer.load_state_dict({**saved, "state": state})
+            optimizer.load_state_dict({**state_dict, "state": state})
 
 
 def _as_shard(value: object, parameter: Tensor) -> object:

@@ -7,7 +7,7 @@ from omegaconf import DictConfig
 
 from tiryns.runner.loop.budget import Budget, last_steps_within, steps_within
 from tiryns.runner.loop.phases import as_given, phases_in, take_over
-from tiryns.runner.optim.schedule.chain import has_own_schedules, merged, timeline_of
+from tiryns.runner.optim.schedule.chain import has_own_schedules, merge_settings, timeline_of
 from tiryns.runner.optim.schedule.phases import TOKENS
 from tiryns.runner.protocols import Resolved, RunData
 
@@ -73,18 +73,18 @@ def count_ramps(config: DictConfig, data: RunData, max_steps: int) -> None:
 def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
     """Restores the steps of a budget, of phases and of ramps in tokens, by the `resolved` settings of the run."""
     take_over(config, resolved)
-    known = resolved.get(RECORD) or {}
+    steps_by_ramp = resolved.get(RECORD) or {}
     if config.trainer.max_steps > 0 and all(phase.steps for phase in phases_in(config)):
-        _settle(config, config.trainer.max_steps, lambda ramp: known.get(ramp.key))
+        _settle(config, config.trainer.max_steps, lambda ramp: steps_by_ramp.get(ramp.key))
 
 
-def counted_ramps(asked: DictConfig, settled: DictConfig) -> dict[str, int]:
-    """Returns the steps of each ramp by its key; `asked` has the ramps in tokens, `settled` has them in steps."""
-    found = {}
-    for ramp in ramps_in(asked, settled, settled.trainer.max_steps):
-        group = settled if ramp.phase is None else settled.phases[ramp.phase]
-        found[ramp.key] = int(group.scheduler[TOKENS[ramp.setting]])
-    return found
+def counted_ramps(config: DictConfig, in_steps: DictConfig) -> dict[str, int]:
+    """Returns the steps of each ramp by its key; `config` has the ramps in tokens, `in_steps` has them in steps."""
+    steps = {}
+    for ramp in ramps_in(config, in_steps, in_steps.trainer.max_steps):
+        group = in_steps if ramp.phase is None else in_steps.phases[ramp.phase]
+        steps[ramp.key] = int(group.scheduler[TOKENS[ramp.setting]])
+    return steps
 
 
 def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | None]) -> None:
@@ -92,23 +92,23 @@ def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | No
     for ramp in list(ramps_in(config, config, max_steps)):
         if (steps := count(ramp)) is None:
             continue
-        known = {ramp.setting: None, TOKENS[ramp.setting]: steps}
+        settings = {ramp.setting: None, TOKENS[ramp.setting]: steps}
         if ramp.phase is None:
-            config.scheduler.update(known)
+            config.scheduler.update(settings)
         else:
-            phases[ramp.phase]["scheduler"] = {**(phases[ramp.phase].get("scheduler") or {}), **known}
+            phases[ramp.phase]["scheduler"] = {**(phases[ramp.phase].get("scheduler") or {}), **settings}
     if phases:
         config.phases = phases
 
 
-def ramps_in(config: DictConfig, settled: DictConfig, max_steps: int) -> Iterator[Ramp]:
-    """Yields the ramps that a config gives in tokens; the lengths of its phases come from `settled`."""
+def ramps_in(config: DictConfig, in_steps: DictConfig, max_steps: int) -> Iterator[Ramp]:
+    """Yields the ramps that a config gives in tokens; the lengths of its phases come from `in_steps`."""
     phases, of_run = phases_in(config), dict(config.scheduler)
     spans: list[tuple[int | None, Mapping[str, Any], int, int]] = [(None, of_run, 0, int(max_steps))]
     if has_own_schedules(phases):
-        timeline = timeline_of(phases_in(settled))
+        timeline = timeline_of(phases_in(in_steps))
         each = zip(phases, timeline.starts, timeline.ends, strict=True)
-        spans = [(i, merged(of_run, phase), start, end) for i, (phase, start, end) in enumerate(each)]
+        spans = [(i, merge_settings(of_run, phase), start, end) for i, (phase, start, end) in enumerate(each)]
     for number, settings, first, last in spans:
         for name in TOKENS:
             if (tokens := settings.get(name)) is not None:

@@ -112,23 +112,23 @@ class Clock(Timer):
             log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
 
 
-def make_trainer(asked: DictConfig, resolved: DictConfig, **given: object) -> Trainer:
-    """Returns the Trainer of the config node `asked`, with values from `resolved`.
+def make_trainer(node: DictConfig, resolved: DictConfig, **values: object) -> Trainer:
+    """Returns the Trainer of the config `node`, with values from `resolved`.
 
     For Lightning's Trainer or a subclass, settings have Lightning's names; defaults are those of `trainer=auto`.
     Raises ValueError for an unknown setting, and for callbacks and loggers, which other config groups choose.
     """
-    own = OmegaConf.create({"trainer": {name: resolved[name] for name in asked}})
-    call = bind(own.trainer)
+    settings = OmegaConf.create({"trainer": {name: resolved[name] for name in node}})
+    call = bind(settings.trainer)
     if not (isinstance(call.func, type) and issubclass(call.func, Trainer)):
-        trainer: Trainer = call(**given)
+        trainer: Trainer = call(**values)
         return trainer
     for name, group in (("callbacks", "callback"), ("logger", "logger")):
         if name in call.keywords:
             raise ValueError(f"trainer.{name}: choose them by the group {group}, such as {group}=...")
     plain = call.with_keywords({n: value for n, value in call.keywords.items() if n not in SHARED})
-    known = inspect.signature(build_trainer).parameters
-    return build_trainer(**{**{n: resolved[n] for n in known if n in resolved}, **given}, make=plain)
+    names = inspect.signature(build_trainer).parameters
+    return build_trainer(**{**{n: resolved[n] for n in names if n in resolved}, **values}, make=plain)
 
 
 def quiet_libraries() -> None:
@@ -153,10 +153,10 @@ def describe_run(
     parts: Parts,
     folder: Run,
     checkpoint: ResumePoint | None,
-    decided: dict[str, str],
+    auto_values: dict[str, str],
     budget: str | None,
 ) -> dict[str, dict[str, str]]:
-    """Returns the summary at the start, by section; `decided` are the values of settings that are `auto`."""
+    """Returns the summary at the start, by section; `auto_values` are the values of settings that are `auto`."""
     device, name = trainer.strategy.root_device, f"CPU, {count_of(torch.get_num_threads(), 'thread')}"
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -169,7 +169,7 @@ def describe_run(
     run = {
         "steps": steps,
         "device": f"{name} x {trainer.world_size}" if trainer.world_size > 1 else name,
-        **decided,
+        **auto_values,
         "folder": str(typed_path(folder.path)),
     }
     return {"data": parts.data.describe(), "model": {**parts.module.describe(), **parts.weights}, "run": run}
@@ -196,9 +196,9 @@ def _strategy(settings: options.Trainer, world_size: int, accelerator: str) -> s
     timeout = 1.5 * timedelta(seconds=settings.timeout)  # the agent of the ranks, if there is one, acts first
     group: dict[str, Any] = {"process_group_backend": BACKENDS.get(accelerator, "gloo"), "timeout": timeout}
     of_shards = [n for n in vars(options.Trainer()) if n.startswith(("fsdp_", "tensor_parallel_size"))]
-    for own in of_shards if name != "fsdp" else ():
-        if (value := getattr(settings, own)) != getattr(options.Trainer, own):
-            raise ValueError(f"trainer.{own}={value} needs trainer=fsdp")
+    for option in of_shards if name != "fsdp" else ():
+        if (value := getattr(settings, option)) != getattr(options.Trainer, option):
+            raise ValueError(f"trainer.{option}={value} needs trainer=fsdp")
     if world_size % num_shared:
         raise ValueError(f"{setting} does not divide the {world_size} processes")
     if name == "fsdp":

@@ -19,7 +19,7 @@ from torch.optim import Optimizer
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch, Share
-from tiryns.runner.data.store.writer import key_of, locked
+from tiryns.runner.data.store.writer import key_of, lock_of
 from tiryns.runner.models.autocast import autocast_dtype, is_slower, usable_precision
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
 from tiryns.runner.models.packed.trials import in_one_line
@@ -72,8 +72,8 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
     def run(micro_batches: list[MicroBatch], quick: bool = False) -> None:
         for micro_batch in micro_batches:
-            allowed = quick_gradients(quick and not needs.create_graph, directly=True)
-            with allowed, loss_of(module.model, micro_batch, device, precision) as loss:
+            context = quick_gradients(quick and not needs.create_graph, directly=True)
+            with context, loss_of(module.model, micro_batch, device, precision) as loss:
                 (loss / weight).backward(create_graph=needs.create_graph)
                 needs.after_backward()
 
@@ -86,8 +86,8 @@ def try_step(module: Any, optimizer: Optimizer, share: Share, device: torch.devi
 
     with needs.step(0):
         activations = _activation_bytes(module.model, lambda: run(micro_batches[:1]), device)
-        tried = micro_batches[:3]
-        per_micro_batch = seconds(lambda: run(tried, quick=True)) / len(tried)
+        trial_batches = micro_batches[:3]
+        per_micro_batch = seconds(lambda: run(trial_batches, quick=True)) / len(trial_batches)
         update = seconds(optimizer.step)
     parameters, states = list(module.model.parameters()), tree_leaves(list(optimizer.state.values()))
     return Cost(
@@ -126,18 +126,18 @@ def largest_micro_batch(data: RunData, tokens: int | None, ranks: int) -> MicroB
 
 def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
     """Returns the first rank's share of the first step in micro-batches of up to `tokens` tokens; restores `data`."""
-    given, data.micro_batch_tokens = data.micro_batch_tokens, tokens
+    before, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
         share: Share = data.train_batches(0, ranks)[0]
         return share
     finally:
-        data.micro_batch_tokens = given
+        data.micro_batch_tokens = before
 
 
 @contextmanager
 def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
     """Puts the module on a device in training mode for the block, then restores it, its buffers and the random states."""
-    placed, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
+    device_before, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
     modes = [(part, part.training) for part in module.modules()]
     module.to(device).train()
     try:
@@ -147,7 +147,7 @@ def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
         module.zero_grad(set_to_none=True)
         for part, training in modes:
             part.training = training
-        module.to(placed)
+        module.to(device_before)
         for buffer, before in zip(module.model.buffers(), buffers, strict=True):
             buffer.copy_(before)
 
@@ -156,8 +156,8 @@ def _fits(module: Any, data: RunData, tokens: int, device: torch.device, precisi
     """Whether forward and backward pass of the largest micro-batch of up to `tokens` tokens fit into the memory."""
     largest = move_data_to_device(largest_micro_batch(data, tokens, ranks), device)
     try:
-        trained = [p for p in module.parameters() if p.requires_grad]
-        state = torch.empty(2 * sum(p.nbytes for p in trained), dtype=torch.uint8, device=device)
+        trainable = [p for p in module.parameters() if p.requires_grad]
+        state = torch.empty(2 * sum(p.nbytes for p in trainable), dtype=torch.uint8, device=device)
         on_gpu, begun = device.type == "cuda", 0
         if on_gpu:
             torch.cuda.reset_peak_memory_stats(device)
@@ -183,8 +183,8 @@ def loss_of(
     model: TaskModel, micro_batch: MicroBatch, device: torch.device, precision: str
 ) -> Iterator[Tensor]:
     """Yields the loss in a context in which both passes use autocast and keyed dropout, as in the training step."""
-    mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
-    with torch.autocast(device.type, dtype, enabled=mixed), dropout_keys(micro_batch, 0) as keys:
+    is_mixed, dtype = precision.endswith("-mixed"), autocast_dtype(precision)
+    with torch.autocast(device.type, dtype, enabled=is_mixed), dropout_keys(micro_batch, 0) as keys:
         loss: Tensor = model(micro_batch)["loss"]
         if keys is not None:
             keys.computing_again = True
@@ -199,16 +199,16 @@ def _activation_bytes(model: TaskModel, work: Callable[[], None], device: torch.
         work()
         return torch.cuda.max_memory_allocated(device) - before
     weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
     def note(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        kept[storage.data_ptr()] = storage.nbytes()
+        sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         work()
-    return sum(size for storage, size in kept.items() if storage not in weights)
+    return sum(size for storage, size in sizes.items() if storage not in weights)
 
 
 def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
@@ -219,26 +219,26 @@ def precision_of(config: DictConfig, data: RunData, module: Any) -> str:
     loss couples the batch, or on several nodes, whose caches may differ.
     """
     trainer, model = config.trainer, module.model
-    suggested = usable_precision(trainer.precision, model, data.layout)
-    if trainer.accelerator != "cpu" or not suggested.endswith("-mixed"):
-        return suggested
-    by_rule = ["32-true", suggested]
+    precision = usable_precision(trainer.precision, model, data.layout)
+    if trainer.accelerator != "cpu" or not precision.endswith("-mixed"):
+        return precision
+    by_rule = ["32-true", precision]
     if not is_slower(getattr(model.pretrained.config.get_text_config(), "hidden_size", None)):
         by_rule.reverse()
     if not can_be_tried(data, module.model) or num_nodes(trainer) > 1:
         return by_rule[0]
     cache = config.data.get("cache_dir")
     try:
-        return _kept(by_rule, data, module, processes_per_node(trainer), cache)
+        return _best_precision(by_rule, data, module, processes_per_node(trainer), cache)
     except Exception as error:  # models raise what they like, and so do file systems
         log.info("precision is %s, not timed: %s", by_rule[0], in_one_line(error))
         return by_rule[0]
 
 
-def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
+def _best_precision(precisions: list[str], data: RunData, module: Any, ranks: int, cache: str | None) -> str:
     """Returns the faster precision, from the cache or timed; concurrent processes wait for the first."""
     here, model = machine(), module.model
-    asked = {
+    conditions = {
         "precisions": precisions,
         **{name: here[name] for name in ("cpu", "features")},
         "threads": torch.get_num_threads(),
@@ -247,22 +247,22 @@ def _kept(precisions: list[str], data: RunData, module: Any, ranks: int, cache: 
         "shapes": key_of({"parameters": [list(p.shape) for p in model.parameters()]}),
         **{name: getattr(data, name) for name in ("layout", "micro_batch_tokens", "micro_batch_size")},
     }
-    path = own_cache(cache) / "precision" / f"{key_of(asked)}.json"
-    with locked(path):
-        chosen = read_json(path, {}).get("chosen")
-        if chosen not in precisions:
+    path = own_cache(cache) / "precision" / f"{key_of(conditions)}.json"
+    with lock_of(path):
+        choice = read_json(path, {}).get("chosen")
+        if choice not in precisions:
             seconds = _seconds(precisions, data, module, ranks)
             first, second = precisions
-            chosen = second if seconds[second] < CLEARLY * seconds[first] else first
-            told = ", ".join(f"{1000 * value:.1f} ms in {name}" for name, value in seconds.items())
-            log.info("precision is %s: %s (kept in %s)", chosen, told, path)
-            write_atomically(path, json.dumps({**asked, "seconds": seconds, "chosen": chosen}, indent=1))
-    return str(chosen)
+            choice = second if seconds[second] < CLEARLY * seconds[first] else first
+            times = ", ".join(f"{1000 * value:.1f} ms in {name}" for name, value in seconds.items())
+            log.info("precision is %s: %s (kept in %s)", choice, times, path)
+            write_atomically(path, json.dumps({**conditions, "seconds": seconds, "chosen": choice}, indent=1))
+    return str(choice)
 
 
 def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) -> dict[str, float]:
     """Times each precision in turn; returns its least seconds for both passes of the first step's largest micro-batch."""
-    cpu, found, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
+    cpu, times, tokens = torch.device("cpu"), dict.fromkeys(precisions, float("inf")), data.micro_batch_tokens
     if tokens is not None:  # fewer for a large model
         fitting = FLOPS / (6 * sum(p.numel() for p in module.model.parameters()))
         tokens = min(tokens, max(SMALLEST, int(fitting)))
@@ -270,14 +270,14 @@ def _seconds(precisions: Sequence[str], data: RunData, module: Any, ranks: int) 
         micro_batch, began = largest_micro_batch(data, tokens, ranks), time.perf_counter()
         for _ in range(4):  # of which the first prepares kernels
             for precision in precisions:
-                started = time.perf_counter()
+                start = time.perf_counter()
                 with (
                     quick_gradients(once=True, directly=True),
                     loss_of(module.model, micro_batch, cpu, precision) as loss,
                 ):
                     loss.backward()
-                found[precision] = min(found[precision], time.perf_counter() - started)
+                times[precision] = min(times[precision], time.perf_counter() - start)
                 module.zero_grad(set_to_none=True)
             if time.perf_counter() - began > 4.0:
                 break
-    return found
+    return times

@@ -24,20 +24,20 @@ LARGEST_PATCH = 1 << 20
 
 def code() -> Manifest:
     """Returns digests of the program and of the user's modules, and commit, git tree and dirty flag of the program."""
-    files, own, state = program_files(), own_modules(), dict(_git_state())
+    files, modules, state = program_files(), own_modules(), dict(_git_state())
     state.pop("patch", None)
-    return {"digest": value_digest(files), "files": files, "own": own, **state}
+    return {"digest": value_digest(files), "files": files, "own": modules, **state}
 
 
 @cache
 def program_files() -> dict[str, str]:
     """Returns the digest of each file of `tiryns`, `conf`, `runner` and `hydra_plugins` as they are imported here."""
     package = _place_of("tiryns").parent
-    found = digests_of({f"tiryns/{path.name}": path for path in package.glob("*.py")})
+    digests = digests_of({f"tiryns/{path.name}": path for path in package.glob("*.py")})
     for part in ("conf", "runner"):
         folder = (package / part).resolve()
-        found |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
-    return found | {"hydra_plugins/tiryns.py": file_digest(_place_of("hydra_plugins.tiryns"))}
+        digests |= {f"{part}/{name}": digest for name, digest in folder_digests(folder, SUFFIXES).items()}
+    return digests | {"hydra_plugins/tiryns.py": file_digest(_place_of("hydra_plugins.tiryns"))}
 
 
 def _place_of(module: str) -> Path:
@@ -48,9 +48,9 @@ def _place_of(module: str) -> Path:
 
 def own_modules() -> dict[str, str]:
     """Returns the digest of each imported file that belongs neither to the program, an installed package, nor Python."""
-    named = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
-    own = map(Path, _not_installed(frozenset(named), os.getcwd()))
-    states = {path: path.stat() for path in own if path.is_file() and "hydra_plugins" not in path.parts}
+    files = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
+    paths = map(Path, _not_installed(frozenset(files), os.getcwd()))
+    states = {path: path.stat() for path in paths if path.is_file() and "hydra_plugins" not in path.parts}
     return {str(path): _digest(path, state.st_mtime_ns, state.st_size) for path, state in states.items()}
 
 
@@ -61,13 +61,13 @@ def _digest(path: Path, *state: int) -> str:
 
 
 @lru_cache(1)  # the jobs of a sweep import nothing new
-def _not_installed(named: frozenset[str], here: str) -> list[str]:
+def _not_installed(files: frozenset[str], here: str) -> list[str]:
     """Returns the user's own files among thousands of module files, whose paths may be relative to the folder `here`."""
-    ours = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
-    installed = map(Path, sysconfig.get_paths().values())
-    known = tuple(f"{folder.resolve()}{os.sep}" for folder in (*installed, *ours))
-    places = (os.path.normpath(os.path.join(here, path)) for path in named if path.endswith(".py"))
-    return [path for path in sorted({*map(_real, places)}) if not path.startswith(known)]
+    folders = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
+    libraries = map(Path, sysconfig.get_paths().values())
+    prefixes = tuple(f"{folder.resolve()}{os.sep}" for folder in (*libraries, *folders))
+    places = (os.path.normpath(os.path.join(here, path)) for path in files if path.endswith(".py"))
+    return [path for path in sorted({*map(_real, places)}) if not path.startswith(prefixes)]
 
 
 @cache
@@ -80,8 +80,8 @@ def _real(path: str) -> str:
 
 def patch() -> str | None:
     """Returns the uncommitted changes of the program's checkout, new files included; None without any, or if large."""
-    found = _git_state().get("patch")
-    return found if found and len(found.encode()) <= LARGEST_PATCH else None
+    text = _git_state().get("patch")
+    return text if text and len(text.encode()) <= LARGEST_PATCH else None
 
 
 @cache

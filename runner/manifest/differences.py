@@ -35,8 +35,8 @@ class Change(NamedTuple):
 
     def __str__(self) -> str:
         was, is_now = ("none" if value is None else str(value) for value in self[1:])
-        shown = [text if len(text) <= 80 else f"{text[:77]}..." for text in (was, is_now)]
-        return f"{self.name} {shown[0]} there, {shown[1]} here"
+        texts = [text if len(text) <= 80 else f"{text[:77]}..." for text in (was, is_now)]
+        return f"{self.name} {texts[0]} there, {texts[1]} here"
 
 
 class Difference(NamedTuple):
@@ -44,17 +44,17 @@ class Difference(NamedTuple):
 
     part: str
     """One of `LEVELS`."""
-    what: str
+    text: str
     """What differs, and how."""
 
     def __str__(self) -> str:
-        return f"{self.part}: {self.what}"
+        return f"{self.part}: {self.text}"
 
 
 def differences(then: Manifest, now: Manifest, levels: Iterable[str]) -> list[Difference]:
     """Returns the differences between two runs on the given levels, in the order of `LEVELS`."""
-    wanted = [level for level in LEVELS if level in levels]
-    return [Difference(level, str(line)) for level in wanted for line in LEVELS[level](then, now)]
+    names = [level for level in LEVELS if level in levels]
+    return [Difference(level, str(line)) for level in names for line in LEVELS[level](then, now)]
 
 
 def changes(
@@ -84,21 +84,21 @@ def _settings(then: Manifest, now: Manifest) -> Iterator[Change]:
     """Yields changed settings that affect results; settings that were `auto` are compared by their resolved values."""
     before, after = ({**one["config"]["resolved"], **_phases(one)} for one in (then, now))
     for name in sorted({**before, **after}, key=lambda name: isinstance(after.get(name), dict)):
-        left_out = set()
+        exceptions = set()
         if isinstance(group := before.get(name), dict) and isinstance(after.get(name), dict):
-            left_out = {f"{name}.{field}" for field, value in group.items() if value == "auto"}
+            exceptions = {f"{name}.{field}" for field, value in group.items() if value == "auto"}
             for node in (group, after[name]) if name in OPTIONS else ():
-                left_out |= {f"{name}.{field}" for field in execution_names(name, node)}
+                exceptions |= {f"{name}.{field}" for field in execution_names(name, node)}
         if not rules_of(Config).get(name, {}).get("execution") and name != "resolved":
-            yield from changes({name: group}, {name: after.get(name)}, but=left_out)
+            yield from changes({name: group}, {name: after.get(name)}, but=exceptions)
 
 
 def _phases(manifest: Manifest) -> Manifest:
     """Returns the phases of a run, if any, with lengths in steps: a rebuilt run has steps in place of shares."""
-    known = manifest["resolved"].get("phases") or []
-    given = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in known)
-    in_steps = [own | {"steps": one["steps"]} for own, one in zip(given, known, strict=True)]
-    return {"phases": in_steps} if known else {}
+    phases = manifest["resolved"].get("phases") or []
+    fields = ({n: v for n, v in one["given"].items() if v is not None and n not in LENGTHS} for one in phases)
+    in_steps = [phase | {"steps": one["steps"]} for phase, one in zip(fields, phases, strict=True)]
+    return {"phases": in_steps} if phases else {}
 
 
 def _code(then: Manifest, now: Manifest) -> Iterator[str]:
@@ -114,17 +114,17 @@ def _code(then: Manifest, now: Manifest) -> Iterator[str]:
         # where it was, or else below a folder that modules are imported from
         parts = Path(path).parts
         below = (Path(folder or os.curdir, *parts[i:]) for i in range(1, len(parts)) for folder in sys.path)
-        found = next((place for place in (Path(path), *below) if place.is_file()), None)
-        if found is None:
+        file = next((place for place in (Path(path), *below) if place.is_file()), None)
+        if file is None:
             yield f"{path} is not here"
-        elif file_digest(found) != digest:
-            yield f"{found} differs"
+        elif file_digest(file) != digest:
+            yield f"{file} differs"
 
 
 def _packages(then: Manifest, now: Manifest) -> list[Change]:
     """Returns changed packages; packages that compute come first."""
-    found = changes(then["packages"], now["packages"])
-    return sorted(found, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
+    packages = changes(then["packages"], now["packages"])
+    return sorted(packages, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:

@@ -49,7 +49,7 @@ def digests_of(files: Mapping[str, Path], digest: Callable[[Path], str] = file_d
 
 def folder_digests(folder: Path, patterns: Iterable[str] = ("*",)) -> dict[str, str]:
     """Returns the digest of each file below a folder, by its path from there; hidden files are left out."""
-    found = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
-    files = {name: path for name, path in sorted(found.items()) if path.is_file() or path.is_symlink()}
+    paths = {path.relative_to(folder): path for pattern in patterns for path in folder.rglob(pattern)}
+    files = {name: path for name, path in sorted(paths.items()) if path.is_file() or path.is_symlink()}
     hidden = {name for name in files if any(part.startswith((".", "__pycache__")) for part in name.parts)}
     return digests_of({name.as_posix(): path for name, path in files.items() if name not in hidden})

@@ -33,9 +33,9 @@ Manifest = dict[str, Any]
 
 def read_manifest(folder: Path) -> Manifest:
     """Returns the manifest of a run folder or of an exported model; empty if it is missing or damaged."""
-    found = read_json(folder / FILE_NAME, {})
+    manifest = read_json(folder / FILE_NAME, {})
     parts = ("config", "code", "packages", "machine", "resolved", "inputs", "outputs")
-    return found if all(isinstance(found.get(name, {}), dict) for name in parts) else {}
+    return manifest if all(isinstance(manifest.get(name, {}), dict) for name in parts) else {}
 
 
 def model_digests(folder: Path) -> dict[str, str]:
@@ -45,10 +45,10 @@ def model_digests(folder: Path) -> dict[str, str]:
 
 def data_files(settings: Settings) -> dict[str, dict[str, str]]:
     """Returns the digest of each local file that settings of data name: by setting, then by relative path."""
-    named = {name: _by_name([*_files_of(value)]) for name, value in data_places(settings)}
-    size = sum(path.stat().st_size for files in named.values() for path in files.values())
+    groups = {name: _by_name([*_files_of(value)]) for name, value in data_places(settings)}
+    size = sum(path.stat().st_size for files in groups.values() for path in files.values())
     digest = file_digest if size <= WHOLE else ends_digest
-    return {name: digests_of(files, digest) for name, files in named.items() if files}
+    return {name: digests_of(files, digest) for name, files in groups.items() if files}
 
 
 def data_places(settings: Settings) -> Iterator[tuple[str, Any]]:
@@ -61,11 +61,11 @@ def data_places(settings: Settings) -> Iterator[tuple[str, Any]]:
 
 def _by_name(files: list[tuple[str, Path]]) -> dict[str, Path]:
     """Returns files by their names; where two have one name, by their paths from the folder that holds all of them."""
-    if len(named := dict(files)) == len(files):
-        return named
+    if len(index := dict(files)) == len(files):
+        return index
     paths = list(dict.fromkeys(Path(os.path.abspath(path)) for _, path in files))
     base = os.path.commonpath(paths)
-    return named if len(paths) == len(named) else {path.relative_to(base).as_posix(): path for path in paths}
+    return index if len(paths) == len(index) else {path.relative_to(base).as_posix(): path for path in paths}
 
 
 def _files_of(value: object) -> Iterator[tuple[str, Path]]:
@@ -77,8 +77,8 @@ def _files_of(value: object) -> Iterator[tuple[str, Path]]:
             yield from _files_of(inner)
     elif isinstance(value, str) and (text := value.removeprefix("store:")):
         place = named_path(text).expanduser()
-        found = [place] if place.exists() else [Path(one) for one in glob.glob(str(place), recursive=True)]
-        for path in sorted(found):
+        paths = [place] if place.exists() else [Path(one) for one in glob.glob(str(place), recursive=True)]
+        for path in sorted(paths):
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
             base = path if path.is_dir() else path.parent
             yield from ((file.relative_to(base).as_posix(), file) for file in inside if file.is_file())
@@ -86,7 +86,7 @@ def _files_of(value: object) -> Iterator[tuple[str, Path]]:
 
 def weights_of(name_or_path: str) -> Manifest:
     """Returns path or name, revision, file digests and, if there is one, the manifest of pretrained weights."""
-    folder, known = Path(name_or_path), {}
+    folder, origin = Path(name_or_path), {}
     if not folder.is_dir():
         from huggingface_hub import try_to_load_from_cache
 
@@ -94,13 +94,13 @@ def weights_of(name_or_path: str) -> Manifest:
         if not isinstance(config, str):
             return {"name": name_or_path}
         folder = Path(config).parent
-        known = {"name": name_or_path, "revision": folder.name}
+        origin = {"name": name_or_path, "revision": folder.name}
     files = {
         name: file_digest((folder / name).resolve()) if digest.startswith("link:") else digest
         for name, digest in model_digests(folder).items()
     }  # of what the names lead to: the cache of the hub is made of links
-    found = {**known, "path": str(folder.resolve()), "files": files}
-    return {**found, "manifest": manifest} if (manifest := read_manifest(folder)) else found
+    facts = {**origin, "path": str(folder.resolve()), "files": files}
+    return {**facts, "manifest": manifest} if (manifest := read_manifest(folder)) else facts
 
 
 def checkpoint_of(path: Path) -> Manifest:

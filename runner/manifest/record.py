@@ -19,7 +19,7 @@ from tiryns.runner.run.environment import machine, packages
 from tiryns.runner.run.files import write_atomically
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import seconds_since, timestamp
-from tiryns.runner.run.redaction import redacted
+from tiryns.runner.run.redaction import redact
 
 VERSION = 1
 """Version of the file's format."""
@@ -53,8 +53,8 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
             name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]
         },
     }
-    given = {name: value for name, value in inputs.items() if name != "changed"}
-    given |= {name: value for name, value in before.get("inputs", {}).items() if name in KEPT}
+    entries = {name: value for name, value in inputs.items() if name != "changed"}
+    entries |= {name: value for name, value in before.get("inputs", {}).items() if name in KEPT}
     if inputs.get("changed"):
         session["changed"]["data"] = inputs["changed"]
     sessions = [*before.get("sessions", []), session]
@@ -70,8 +70,8 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
             "resolved": config,
         },
         **now,
-        "inputs": given,
-        **({"skipped": noted} if (noted := folder.status.get("skipped")) else {}),
+        "inputs": entries,
+        **({"skipped": skips} if (skips := folder.status.get("skipped")) else {}),
         "interruptions": len(sessions) - 1,
         "sessions": sessions,
     }
@@ -91,11 +91,11 @@ def update_session(
     session |= {"seconds": seconds_since(session["began"]), "last_step": step}
     session |= {"cpu_seconds": round(cpu_seconds, 3)} if cpu_seconds is not None else {}
     session |= {"ended": timestamp()} if ended else {}
-    launched = folder.status.get("session") or {"began": session["began"]}
+    launch = folder.status.get("session") or {"began": session["began"]}
     manifest["totals"] = {
         "steps": step,
         **totals,
-        "seconds": round(launched.get("before", 0.0) + seconds_since(launched["began"]), 3),
+        "seconds": round(launch.get("before", 0.0) + seconds_since(launch["began"]), 3),
         "cpu_seconds": round(sum(one.get("cpu_seconds", 0.0) for one in manifest["sessions"]), 3),
     }
     _write(folder, manifest)
@@ -109,7 +109,7 @@ def complete_manifest(folder: Run) -> None:
     if not (manifest := read_manifest(folder.path)):
         return
     manifest |= {"steps": kept_lines(folder.path), "outputs": outputs_of(folder.path), "complete": True}
-    whole = json.loads(redacted(_text_of(manifest)))  # as it will be read
+    whole = json.loads(redact(_text_of(manifest)))  # as it will be read
     _write(folder, {**whole, "digest": value_digest(whole)})
     if (folder.path / "model").is_dir():
         shutil.copyfile(folder.path / FILE_NAME, folder.path / "model" / FILE_NAME)
@@ -118,20 +118,20 @@ def complete_manifest(folder: Run) -> None:
 def outputs_of(folder: Path) -> dict[str, str]:
     """Returns the digest of each file of a finished run: checkpoints, model, and files that no longer change."""
     files = {path.name: path for path in sorted(folder.iterdir()) if path.is_file()}
-    kept = {n: path for n, path in files.items() if n not in CHANGING and not n.startswith(".")}
-    found = digests_of(kept)
+    outputs = {n: path for n, path in files.items() if n not in CHANGING and not n.startswith(".")}
+    entries = digests_of(outputs)
     for part, digests in {"checkpoints": folder_digests, "model": model_digests}.items():
         if (folder / part).is_dir():
-            found |= {f"{part}/{name}": digest for name, digest in digests(folder / part).items()}
-    return found
+            entries |= {f"{part}/{name}": digest for name, digest in digests(folder / part).items()}
+    return entries
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
     """Returns the former value of each entry that has changed; for a nested mapping, the former values of its entries."""
-    changed = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
+    values = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
     return {
         name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was
-        for name, was in changed.items()
+        for name, was in values.items()
     }
 
 

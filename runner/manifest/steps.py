@@ -34,7 +34,7 @@ class Step(NamedTuple):
         return " ".join((str(self.step), self.order, self.loss, *self.states))
 
 
-def chained(before: str, order: str) -> str:
+def chain_digest(before: str, order: str) -> str:
     """Returns the digest of all global batches up to a batch, from the digest before the batch and the batch's hash."""
     return blake2b(f"{before} {order}".encode(), digest_size=8).hexdigest()
 

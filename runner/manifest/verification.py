@@ -79,57 +79,57 @@ def verify(folder: Path, alone: bool = False) -> list[str]:
     Raises ValueError if the manifest is missing, or was written before the run was done.
     """
     if not folder.exists():
-        told = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
-        raise coded("no_such_run", told)
+        problem = f"there is no run folder or exported model {str(folder)!r}{meant_run(folder)}"
+        raise coded("no_such_run", problem)
     manifest = inputs.read_manifest(folder)
     if not manifest:
         why = "it is no run folder or exported model, the file is damaged, or callback.manifest was off"
         raise ValueError(f"{str(folder)!r} has no {inputs.FILE_NAME}: {why}")
     if not manifest.get("complete"):
-        told = f"is not done, so its {inputs.FILE_NAME} has no results to compare"
-        raise ValueError(f"the run {str(folder)!r} {told}")
-    found = [*_own(manifest, inputs.FILE_NAME), *_outputs(folder, manifest)]
-    return found if alone else [*found, *_lineage(manifest, set())]
+        problem = f"is not done, so its {inputs.FILE_NAME} has no results to compare"
+        raise ValueError(f"the run {str(folder)!r} {problem}")
+    lines = [*_manifest_changes(manifest, inputs.FILE_NAME), *_outputs(folder, manifest)]
+    return lines if alone else [*lines, *_lineage(manifest, set())]
 
 
-def _own(manifest: inputs.Manifest, name: str) -> Iterator[str]:
+def _manifest_changes(manifest: inputs.Manifest, name: str) -> Iterator[str]:
     content = {key: value for key, value in manifest.items() if key != "digest"}
     if manifest.get("complete") and manifest.get("digest") != value_digest(content):
         yield f"{name} was changed"
 
 
 def _outputs(folder: Path, manifest: inputs.Manifest) -> Iterator[str]:
-    noted: dict[str, str] = manifest["outputs"]
+    outputs: dict[str, str] = manifest["outputs"]
     if (folder / "config.json").is_file():  # an exported model by itself
-        noted, found = _below("model/", noted), inputs.model_digests(folder)
+        outputs, digests = _below("model/", outputs), inputs.model_digests(folder)
     else:
-        found = {name: one for name, one in outputs_of(folder).items() if name in noted or "/" in name}
+        digests = {name: one for name, one in outputs_of(folder).items() if name in outputs or "/" in name}
         model = folder / "model"
         if model.is_dir() and inputs.read_manifest(model) != manifest:
             yield f"model/{inputs.FILE_NAME} is not the {inputs.FILE_NAME} of the run"
-    yield from digest_changes(noted, found, SINCE)
+    yield from digest_changes(outputs, digests, SINCE)
 
 
 def _below(folder: str, digests: dict[str, str]) -> dict[str, str]:
-    return {name.removeprefix(folder): found for name, found in digests.items() if name.startswith(folder)}
+    return {name.removeprefix(folder): digest for name, digest in digests.items() if name.startswith(folder)}
 
 
 def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
     """Yields a line for each problem of a run's inputs, and of the inputs of the runs that made them."""
-    for kind, (what, look) in LINKS.items():
-        given = manifest["inputs"].get(kind)
-        path = str((given or {}).get("path") or (given or {}).get("name"))
-        if not given or path in seen:
+    for kind, (words, look) in LINKS.items():
+        entry = manifest["inputs"].get(kind)
+        path = str((entry or {}).get("path") or (entry or {}).get("name"))
+        if not entry or path in seen:
             continue
         seen.add(path)
-        link, above = f"{what}, {path!r}", given.get("manifest") or {}
-        yield from _own(above, f"{link}: its manifest in {inputs.FILE_NAME}")
-        if above.get("complete") and not _made(given["files"], above["outputs"], kind, Path(path)):
+        link, above = f"{words}, {path!r}", entry.get("manifest") or {}
+        yield from _manifest_changes(above, f"{link}: its manifest in {inputs.FILE_NAME}")
+        if above.get("complete") and not _are_outputs(entry["files"], above["outputs"], kind, Path(path)):
             yield f"{link}: its manifest describes other files"
         if not Path(path).exists():
             yield f"{link}: it is not here, so it cannot be compared"
         else:
-            now, files = look(path), given.get("files", {})
+            now, files = look(path), entry.get("files", {})
             here = {name: digest for name, digest in now.get("files", {}).items() if name in files}
             yield from (f"{link}: {line}" for line in digest_changes(files, here, SINCE))
             if above.get("complete") and now.get("manifest") != above:
@@ -137,7 +137,7 @@ def _lineage(manifest: inputs.Manifest, seen: set[str]) -> Iterator[str]:
         yield from _lineage(above, seen) if above else ()
 
 
-def _made(files: dict[str, str], outputs: dict[str, str], kind: str, path: Path) -> bool:
+def _are_outputs(files: dict[str, str], outputs: dict[str, str], kind: str, path: Path) -> bool:
     if kind == "weights":
         return files == _below("model/", outputs)
     name = f"checkpoints/{path.name}"

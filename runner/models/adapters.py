@@ -54,25 +54,25 @@ def adapt(model: PreTrainedModel, settings: Pretrained, base: str, poolers: Sequ
     peft = import_peft()
     core = model.get_decoder() if hasattr(model.config, "vision_config") else model.base_model
     outputs = model.get_output_embeddings()
-    kept = [*core.parameters(), *(outputs.parameters() if outputs is not None else ())]
-    frozen = {id(p) for p in kept} - {id(p) for pooler in poolers for p in pooler.parameters()}
-    trained = [p for p in model.parameters() if id(p) not in frozen]
-    saved = _outermost(model, frozen)
-    chosen = chosen_layers(model, core, settings.adapter_targets)
+    base_parameters = [*core.parameters(), *(outputs.parameters() if outputs is not None else ())]
+    frozen = {id(p) for p in base_parameters} - {id(p) for pooler in poolers for p in pooler.parameters()}
+    trainable = [p for p in model.parameters() if id(p) not in frozen]
+    modules = _outermost(model, frozen)
+    layers = chosen_layers(model, core, settings.adapter_targets)
     config = peft.LoraConfig(
         r=settings.adapter_rank, lora_alpha=settings.adapter_alpha, lora_dropout=settings.adapter_dropout,
-        target_modules=chosen, use_rslora=settings.adapter == "rslora", use_dora=settings.adapter == "dora",
+        target_modules=layers, use_rslora=settings.adapter == "rslora", use_dora=settings.adapter == "dora",
         base_model_name_or_path=str(Path(base).resolve()) if Path(base).is_dir() else base,
     )  # fmt: skip
     peft.inject_adapter_in_model(config, model, adapter_name=NAME)
-    for parameter in trained:
+    for parameter in trainable:
         parameter.requires_grad_(True)
-    vars(model)["adapted"] = Adapted(settings.adapter_export, saved)
+    vars(model)["adapted"] = Adapted(settings.adapter_export, modules)
     every = list(model.parameters())
-    counts = [sum(p.numel() for p in some) for some in ([p for p in every if p.requires_grad], every)]
+    counts = [sum(p.numel() for p in group) for group in ([p for p in every if p.requires_grad], every)]
     log.info(
         "%s of rank %d on %d linear layers: %s of %s parameters are trained",
-        settings.adapter, settings.adapter_rank, len(chosen), *[f"{count:,}" for count in counts],
+        settings.adapter, settings.adapter_rank, len(layers), *[f"{count:,}" for count in counts],
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequen
     """
     inside = {id(p) for p in core.parameters()}
     places = {id(part.parameter): part.place for part in parts(model).values() if part.role == "matrix"}
-    known = [
+    layers = [
         name
         for name, module in model.named_modules()
         if isinstance(module, nn.Linear)
@@ -105,21 +105,21 @@ def chosen_layers(model: PreTrainedModel, core: nn.Module, targets: str | Sequen
         and id(module.weight) in places
         and places[id(module.weight)].layer is not None
     ]
-    if not known:
+    if not layers:
         raise ValueError(f"model.adapter: the layers of {type(model).__name__} have no linear module")
-    chosen: set[str] = set()
+    selection: set[str] = set()
     for target in [targets] if isinstance(targets, str) else targets or ():
-        found = [
-            name for name in known if f".{name}".endswith(f".{target}") or fnmatch.fnmatchcase(name, target)
+        matches = [
+            name for name in layers if f".{name}".endswith(f".{target}") or fnmatch.fnmatchcase(name, target)
         ]
-        if not found:
-            ends = list(dict.fromkeys(name.rpartition(".")[2] for name in known))
+        if not matches:
+            ends = list(dict.fromkeys(name.rpartition(".")[2] for name in layers))
             raise ValueError(
                 f"model.adapter_targets: {target!r} matches no linear layer of the model; known names: {', '.join(ends)} "
-                f"(a full name: {known[0]})" + suggest(target, [*ends, *known])
+                f"(a full name: {layers[0]})" + suggest(target, [*ends, *layers])
             )
-        chosen.update(found)
-    return [name for name in known if name in chosen or not targets]
+        selection.update(matches)
+    return [name for name in layers if name in selection or not targets]
 
 
 def is_adapted(model: nn.Module) -> bool:
@@ -144,16 +144,16 @@ def save_model(model: PreTrainedModel, folder: Path, state: dict[str, Tensor] | 
     if is_separate(model):
         _save_adapter(model, vars(model)["adapted"].modules, folder, whole)
     else:
-        model.save_pretrained(folder, state_dict=merged(model, whole))
+        model.save_pretrained(folder, state_dict=merge_adapters(model, whole))
 
 
 @torch.no_grad()
-def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
+def merge_adapters(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor]:
     """Returns weights with adapters merged in, under their names without adapters; outputs change only by rounding."""
     config: Any = model.peft_config[NAME]
-    found = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
-    adapted: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))
-    for name, layer in adapted:
+    weights = {n.replace(".base_layer.", "."): t for n, t in state.items() if ".lora_" not in n}
+    layers: Any = ((name, module) for name, module in model.named_modules() if hasattr(module, "lora_A"))
+    for name, layer in layers:
         of_layer = {
             n.removeprefix(f"{name}."): t.to(at_least_fp32(t.dtype))
             for n, t in state.items()
@@ -165,8 +165,8 @@ def merged(model: PreTrainedModel, state: dict[str, Tensor]) -> dict[str, Tensor
         if config.use_dora:
             lengths = of_layer[f"lora_magnitude_vector.{NAME}.weight"]
             weight = weight * (lengths / torch.linalg.vector_norm(weight, dim=1))[:, None]
-        found[f"{name}.weight"] = weight.to(state[f"{name}.base_layer.weight"].dtype)
-    return found
+        weights[f"{name}.weight"] = weight.to(state[f"{name}.base_layer.weight"].dtype)
+    return weights
 
 
 def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, state: dict[str, Tensor]) -> None:
@@ -174,30 +174,30 @@ def _save_adapter(model: PreTrainedModel, modules: list[str], folder: Path, stat
     import peft
     from safetensors.torch import save_file
 
-    saved = [name for name in modules if any(p.requires_grad for p in model.get_submodule(name).parameters())]
+    names = [name for name in modules if any(p.requires_grad for p in model.get_submodule(name).parameters())]
     config: Any = copy.copy(model.peft_config[NAME])
-    config.inference_mode, config.modules_to_save = True, saved or None
+    config.inference_mode, config.modules_to_save = True, names or None
     config.auto_mapping = {"base_model_class": type(model).__name__, "parent_library": type(model).__module__}
     tensors = peft.get_peft_model_state_dict(model, state, adapter_name=NAME, save_embedding_layers=False)
-    tensors |= {n: t for n, t in state.items() if n.startswith(tuple(f"{module}." for module in saved))}
+    tensors |= {n: t for n, t in state.items() if n.startswith(tuple(f"{module}." for module in names))}
     tensors = {INSIDE + name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     folder.mkdir(parents=True, exist_ok=True)
     save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
     config.save_pretrained(folder)
-    described = copy.deepcopy(model.config)
-    described.architectures = [type(model).__name__]
-    described.save_pretrained(folder)
+    model_config = copy.deepcopy(model.config)
+    model_config.architectures = [type(model).__name__]
+    model_config.save_pretrained(folder)
 
 
 def _outermost(model: nn.Module, frozen: set[int]) -> list[str]:
     """Returns the names of the outermost modules that have parameters but no frozen parameter."""
-    found: list[str] = []
+    names: list[str] = []
     for name, module in model.named_modules():
-        own = [id(p) for p in module.parameters()]
-        inside = name.startswith(tuple(f"{outer}." for outer in found))
-        if name and own and not inside and frozen.isdisjoint(own):
-            found.append(name)
-    return found
+        ids = [id(p) for p in module.parameters()]
+        inside = name.startswith(tuple(f"{outer}." for outer in names))
+        if name and ids and not inside and frozen.isdisjoint(ids):
+            names.append(name)
+    return names
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def _failure(task_model: TaskModel, layout: str | None, dtype: torch.dtype | Non
     try:
         with evaluating(task_model), torch.autocast(device.type, dtype, enabled=dtype is not None):
             documents = trial_documents(config)
-            task_model.tried(packed_row(documents) if layout == "packed" else padded_rows(documents, config))
+            task_model.trial(packed_row(documents) if layout == "packed" else padded_rows(documents, config))
     except Exception as error:  # models raise what they like
         return in_one_line(error)
     return None

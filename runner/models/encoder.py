@@ -65,23 +65,23 @@ def build_encoder(
         raise ValueError(f"model.hidden_size={size} is not divisible by model.num_attention_heads={heads}")
     if architecture in ARCHITECTURES:
         register()
-    known = AutoConfig.for_model(architecture)
+    defaults = AutoConfig.for_model(architecture)
     fields: Settings = {name: getattr(settings, name) for name in (*SIZES, "max_position_embeddings")}
-    fields |= {"n_inner": settings.intermediate_size} if hasattr(known, "n_inner") else {}
-    fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(known, name)}
-    fields |= checked_fields(config, known)
+    fields |= {"n_inner": settings.intermediate_size} if hasattr(defaults, "n_inner") else {}
+    fields |= {name: settings.dropout for name in DROPOUT_FIELDS if hasattr(defaults, name)}
+    fields |= checked_fields(config, defaults)
     if tokenizer is not None:
-        fields |= special_tokens(tokenizer, known)
+        fields |= special_tokens(tokenizer, defaults)
         fields["vocab_size"] = max(fields["vocab_size"], config.get("vocab_size", 0))  # may be rounded up
     elif "vocab_size" not in config:
         raise ValueError("the size of the vocabulary is unknown: give a tokenizer, or vocab_size")
     else:
-        fields |= special_ids_within(config, known)
+        fields |= special_ids_within(config, defaults)
     try:
-        made = AutoConfig.for_model(architecture, **fields)
+        model_config = AutoConfig.for_model(architecture, **fields)
     except Exception as error:  # of the library's own validation
         raise cannot_build(architecture, fields, error) from error
-    model = head.of(made).build(made, **(model_kwargs or {}))
+    model = head.of(model_config).build(model_config, **(model_kwargs or {}))
     if settings.init != "default":
         if settings.tiled_from is not None:
             raise ValueError("model.init and model.tiled_from are two initialisations; set one of them")
@@ -103,7 +103,7 @@ def _train_borrowed(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase |
 def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head: Head) -> PreTrainedModel:
     """Loads the smaller model of `tiled_from`; raises ValueError if its tokens differ from the tokenizer's."""
     model = load_encoder(name_or_path, {}, tokenizer, head, new_vocabulary=False)
-    if tokenizer is not None and own_tokenizer(name_or_path).get_vocab() != tokenizer.get_vocab():
+    if tokenizer is not None and tokenizer_of_model(name_or_path).get_vocab() != tokenizer.get_vocab():
         raise ValueError(
             f"model.tiled_from: the model {name_or_path!r} has other tokens than the data's "
             f"tokenizer: set data.tokenizer={model_folder(name_or_path)}"
@@ -111,7 +111,7 @@ def _smaller(name_or_path: str, tokenizer: PreTrainedTokenizerBase | None, head:
     return model
 
 
-def own_tokenizer(name_or_path: str) -> PreTrainedTokenizerBase:
+def tokenizer_of_model(name_or_path: str) -> PreTrainedTokenizerBase:
     """Returns the tokenizer that is stored with a model; raises ValueError if it is missing or cannot be read."""
     path = model_folder(name_or_path)
     try:
@@ -128,13 +128,13 @@ def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> 
     if path == getattr(tokenizer, "name_or_path", None):
         return
     try:
-        its = own_tokenizer(name_or_path)
+        its = tokenizer_of_model(name_or_path)
     except Exception:  # the library raises a dozen kinds: there is none to compare with
         return
     if knows_no_words(its):
         return
-    own, tokens = its.get_vocab(), tokenizer.get_vocab()
-    same = sum(own.get(token) == number for token, number in tokens.items())
+    vocabulary, tokens = its.get_vocab(), tokenizer.get_vocab()
+    same = sum(vocabulary.get(token) == number for token, number in tokens.items())
     if same < len(tokens) / 2:
         raise ValueError(
             f"only {same:,} of the tokenizer's {len(tokens):,} tokens have the ids that the model {name_or_path!r} was "
@@ -168,27 +168,27 @@ def load_encoder(
         if settings.adapter_export == "separate":
             check_separate(path, new_vocabulary)
     try:
-        known = from_pretrained(AutoConfig, path)
+        original = from_pretrained(AutoConfig, path)
     except Exception as error:  # of the hub, json or the config
         raise cannot_load(name_or_path, error) from error
-    if quantized := getattr(known, "quantization_config", None):
-        method = dict(quantized).get("quant_method") if isinstance(quantized, Mapping) else quantized
+    if quantization := getattr(original, "quantization_config", None):
+        method = dict(quantization).get("quant_method") if isinstance(quantization, Mapping) else quantization
         raise ValueError(
             f"the model {name_or_path!r} is quantized (quantization_config: {method} in its config.json), and such "
             "weights cannot be trained: name the unquantized model that it was made from"
         )
-    changes = checked_fields(config, known)
-    unpadded = known.get_text_config() is known and getattr(known, "pad_token_id", 0) is None
-    if tokenizer is not None and unpadded:
+    changes = checked_fields(config, original)
+    lacks_padding = original.get_text_config() is original and getattr(original, "pad_token_id", 0) is None
+    if tokenizer is not None and lacks_padding:
         changes = {"pad_token_id": tokenizer.pad_token_id, **changes}  # heads of decoders look for it in rows
     try:
-        model = head.of(known).load(path, known, changes)
+        model = head.of(original).load(path, original, changes)
     except CustomCodeRefused as error:
         raise cannot_load(name_or_path, error) from error
     if new_vocabulary and tokenizer is not None:
-        found = fit_vocabulary(model, own_tokenizer(name_or_path), tokenizer)
+        counts = fit_vocabulary(model, tokenizer_of_model(name_or_path), tokenizer)
         model.config.update(special_tokens(tokenizer, model.config))
-        log.info("a new vocabulary: %s", ", ".join(f"{count:,} {kind}" for kind, count in found.items()))
+        log.info("a new vocabulary: %s", ", ".join(f"{count:,} {kind}" for kind, count in counts.items()))
     elif tokenizer is not None:
         check_same_tokens(name_or_path, tokenizer)
     vocab_size = model.config.get_text_config().vocab_size
@@ -219,12 +219,12 @@ def special_tokens(
     return {"vocab_size": len(tokenizer), **{name: getattr(tokenizer, name, None) for name in names}}
 
 
-def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, None]:
+def special_ids_within(config: Settings, base: PretrainedConfig) -> dict[str, None]:
     """Maps fields of an architecture's special tokens to None, to unset those with ids beyond the config's `vocab_size`.
 
     Raises ValueError if `config` itself sets an id beyond `vocab_size`.
     """
-    size, ids = int(config["vocab_size"]), {n: v for n, v in vars(known).items() if n.endswith("_token_id")}
+    size, ids = int(config["vocab_size"]), {n: v for n, v in vars(base).items() if n.endswith("_token_id")}
     beyond = [n for n, v in {**ids, **config}.items() if n in ids and isinstance(v, int) and v >= size]
     for name in beyond:
         if name in config:
@@ -232,26 +232,26 @@ def special_ids_within(config: Settings, known: PretrainedConfig) -> dict[str, N
                 f"model.config.{name}={config[name]} is beyond the vocabulary: expected 0 to {size - 1}, or a larger "
                 "model.config.vocab_size"
             )
-    return {name: None for name in beyond if _may_be_unset(known, name)}
+    return {name: None for name in beyond if _may_be_unset(base, name)}
 
 
-def _may_be_unset(known: object, name: str) -> bool:
+def _may_be_unset(config: object, name: str) -> bool:
     """Whether a field may be None: some config classes refuse None even for ids that no part of the model reads."""
     try:
-        type(known)(**{name: None})
+        type(config)(**{name: None})
     except Exception:  # of the library that checks the fields
         return False
     return True
 
 
-def checked_fields(changes: Settings, known: PretrainedConfig, where: str = "model.config") -> Settings:
+def checked_fields(changes: Settings, config: PretrainedConfig, where: str = "model.config") -> Settings:
     """Returns `changes` of the setting `where`; raises ValueError for a dtype, and for a field that the config lacks."""
     for name in changes:
         if name in ("dtype", "torch_dtype"):
             raise ValueError(f"{where}.{name}: trainer.precision decides the type of weights; leave it out")
-        if not hasattr(known, name):
+        if not hasattr(config, name):
             raise ValueError(
-                f"{where}.{name}: {type(known).__name__} has no such field"
-                + suggest(name, json.loads(known.to_json_string(False)))
+                f"{where}.{name}: {type(config).__name__} has no such field"
+                + suggest(name, json.loads(config.to_json_string(False)))
             )
     return changes

@@ -18,9 +18,9 @@ from tiryns.runner.models.packed.rows import packed_row, padded_rows, unpacked
 from tiryns.runner.models.packed.trials import TOLERANCE, evaluating, relative_difference, trial_documents
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_in_fp32
 from tiryns.runner.models.task_model import Output
-from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
+from tiryns.runner.models.wrapped import WrappedModel, sum_by_row
 from tiryns.runner.patches.transformers import attention_of
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 _PADDING_LOGIT = -1e4
 """The logit of padding."""
@@ -49,7 +49,7 @@ class HeadedModel(WrappedModel):
         samples, before = trial_documents(config), attention_of(config)
         try:
             with torch.no_grad(), evaluating(self):
-                alone = torch.cat([self.tried(padded_rows([s], config)).flatten() for s in samples])
+                alone = torch.cat([self.trial(padded_rows([s], config)).flatten() for s in samples])
                 # the head may read more tokens than `read_by_head` says
                 for prepare in (super().pack_rows, self.compute_all_tokens):
                     prepare()
@@ -77,7 +77,7 @@ class HeadedModel(WrappedModel):
         """Returns the positions [M] of a packed row that the head reads; None for all."""
         return None
 
-    def tried(self, rows: MicroBatch) -> Tensor:
+    def trial(self, rows: MicroBatch) -> Tensor:
         """Returns the head's first output for padded rows [D, T, ...]."""
         return self.outputs(rows)[0]
 
@@ -95,9 +95,9 @@ class SequenceClassifier(HeadedModel):
         """Returns the first position of each sample; `pack_rows` detects heads that pool in another way."""
         return micro_batch["cu_seqlens"][:-1].long()
 
-    def tried(self, rows: MicroBatch) -> Tensor:
+    def trial(self, rows: MicroBatch) -> Tensor:
         """Returns the logits [D, 1, C] of padded rows."""
-        return super().tried(rows)[:, None]
+        return super().trial(rows)[:, None]
 
     def outputs(self, micro_batch: MicroBatch) -> Any:
         """Returns the model's outputs; the head reads packed samples as padded rows [D, T]."""
@@ -107,8 +107,8 @@ class SequenceClassifier(HeadedModel):
         pooler = getattr(self.pretrained.base_model, "pooler", None)
         with head_in_fp32(self.pretrained):
             hidden = unpacked(self.encode(micro_batch, self.read_by_head(micro_batch)), micro_batch, 0.0)
-            pooled = [] if pooler is None else [pooler(hidden)]
-            with encoder_returning(self.pretrained, hidden, *pooled):
+            pooled_states = [] if pooler is None else [pooler(hidden)]
+            with encoder_returning(self.pretrained, hidden, *pooled_states):
                 return self.head_outputs(hidden, mask)
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
@@ -124,11 +124,11 @@ class SequenceClassifier(HeadedModel):
         if self.training and self.training_loss is not None:
             labels = micro_batch["example_labels"]
             each, weights, logits = self.training_loss(
-                lambda: widened(self.outputs(micro_batch).logits), labels
+                lambda: widen(self.outputs(micro_batch).logits), labels
             )
             total = each.sum()
         else:
-            logits = widened(self.outputs(micro_batch).logits)
+            logits = widen(self.outputs(micro_batch).logits)
             total, each, unknown = self.class_losses(logits, micro_batch)
             weights = ~unknown
         result: Output = {"loss": total, "logits": logits.detach()}
@@ -176,21 +176,21 @@ class TokenClassifier(HeadedModel):
             loss = losses.sum()
         else:
             logits = self.token_logits(micro_batch)
-            chosen = logits.index_select(0, positions)
-            loss = functional.cross_entropy(chosen, targets, reduction="sum")
+            logits_of_targets = logits.index_select(0, positions)
+            loss = functional.cross_entropy(logits_of_targets, targets, reduction="sum")
             if self.by_row:
-                losses = functional.cross_entropy(chosen, targets, reduction="none")
+                losses = functional.cross_entropy(logits_of_targets, targets, reduction="none")
                 weights = torch.ones_like(losses)
         words = logits.detach().index_select(0, micro_batch["word_positions"])
         result: Output = {"loss": loss, "logits": words}
         if self.by_row:
             by_target = {"loss": losses, "weight": weights}
-            result["row_sums"] = summed_by_row(micro_batch, positions, by_target)
+            result["row_sums"] = sum_by_row(micro_batch, positions, by_target)
         return result
 
     def token_logits(self, micro_batch: MicroBatch) -> Tensor:
         """Returns logits [D * T, C] of all positions in at least fp32, exact only at positions that the head reads."""
-        return widened(self.outputs(micro_batch).logits).flatten(0, 1)
+        return widen(self.outputs(micro_batch).logits).flatten(0, 1)
 
 
 class JointTagger(TokenClassifier):
@@ -213,20 +213,20 @@ class JointTagger(TokenClassifier):
         `row_sums` have each column's loss and number of targets, and the number of words with a target as `weight`.
         """
         logits = self.token_logits(micro_batch)
-        chosen = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
-        columns = list(zip(self.sizes, chosen, micro_batch["tag_targets"].unbind(-1), strict=True))
-        sums = {name: functional.cross_entropy(part, own, reduction="sum") for name, part, own in columns}
+        scores = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
+        columns = list(zip(self.sizes, scores, micro_batch["tag_targets"].unbind(-1), strict=True))
+        sums = {name: functional.cross_entropy(part, tags, reduction="sum") for name, part, tags in columns}
         parts = [self.weights[name] * self.factor(micro_batch, name) * sums[name] for name in sums]
         words = logits.detach().index_select(0, micro_batch["word_positions"])
-        told = {name: value.detach() for name, value in sums.items()}
-        result: Output = {"loss": torch.stack(parts).sum(), "logits": words, "part_losses": told}
+        part_losses = {name: value.detach() for name, value in sums.items()}
+        result: Output = {"loss": torch.stack(parts).sum(), "logits": words, "part_losses": part_losses}
         if self.by_row:
             positions = micro_batch["target_positions"]
             by_target = {"weight": torch.ones_like(positions)}
-            for name, part, own in columns:
-                by_target[f"{name}/loss"] = functional.cross_entropy(part, own, reduction="none")
-                by_target[f"{name}/weight"] = own != UNLABELLED
-            result["row_sums"] = summed_by_row(micro_batch, positions, by_target)
+            for name, part, tags in columns:
+                by_target[f"{name}/loss"] = functional.cross_entropy(part, tags, reduction="none")
+                by_target[f"{name}/weight"] = tags != UNLABELLED
+            result["row_sums"] = sum_by_row(micro_batch, positions, by_target)
         return result
 
 
@@ -248,7 +248,7 @@ class QuestionAnswerer(HeadedModel):
         `score`, `probability`), and `null_score` and `null_probability` of the first token as start and end.
         """
         output = self.outputs(micro_batch)
-        starts, ends = widened(output.start_logits), widened(output.end_logits)
+        starts, ends = widen(output.start_logits), widen(output.end_logits)
         in_context = micro_batch["in_context"]
         if "cu_seqlens" in micro_batch:
             starts, ends = (unpacked(logits, micro_batch, _PADDING_LOGIT) for logits in (starts, ends))
@@ -268,15 +268,15 @@ class QuestionAnswerer(HeadedModel):
 
 
 @torch.no_grad()
-def best_spans(starts: Tensor, ends: Tensor, allowed: Tensor, max_tokens: int) -> dict[str, Tensor]:
+def best_spans(starts: Tensor, ends: Tensor, mask: Tensor, max_tokens: int) -> dict[str, Tensor]:
     """Returns the best span of at most `max_tokens` tokens in each row, from logits [D, T] of starts and ends.
 
-    `score` [D] is the sum of the span's two logits, -inf for a row without an allowed token.
+    `score` [D] is the sum of the span's two logits, -inf for a row whose `mask` [D, T] is false everywhere.
     """
     width = min(max_tokens, starts.shape[1])
-    open_ends = functional.pad(ends.masked_fill(~allowed, -torch.inf), (0, width - 1), value=-torch.inf)
+    open_ends = functional.pad(ends.masked_fill(~mask, -torch.inf), (0, width - 1), value=-torch.inf)
     best_end, offset = open_ends.unfold(1, width, 1).max(-1)
-    score, first = (starts.masked_fill(~allowed, -torch.inf) + best_end).max(-1)
+    score, first = (starts.masked_fill(~mask, -torch.inf) + best_end).max(-1)
     last = first + offset.gather(1, first[:, None])[:, 0]
     total, null = starts.logsumexp(-1) + ends.logsumexp(-1), starts[:, 0] + ends[:, 0]
     return {

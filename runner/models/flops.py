@@ -45,7 +45,7 @@ class FlopCounts(NamedTuple):
 
     def plus(self, other: "FlopCounts") -> "FlopCounts":
         """Returns the counts of two networks that both run."""
-        return FlopCounts(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+        return FlopCounts(*(first + second for first, second in zip(self, other, strict=True)))
 
 
 def network_flops(model: nn.Module) -> FlopCounts:
@@ -87,7 +87,7 @@ def count_flops(pretrained: PreTrainedModel) -> FlopCounts:
     config = pretrained.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
     layers = sum(kind == "full_attention" for kind in kinds)
-    per_token, per_target = (sum(map(_operations, some)) for some in (matrices, head))
+    per_token, per_target = (sum(map(_operations, weights)) for weights in (matrices, head))
     return FlopCounts(per_token, 12.0 * layers * config.hidden_size, per_target)
 
 

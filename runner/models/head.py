@@ -32,8 +32,8 @@ class Head(NamedTuple):
 
     def of(self, config: PretrainedConfig) -> "Head":
         """Returns this head, or the head of `AutoModelForCausalLM` for a decoder."""
-        known = not self.decoders or type(config) in MODEL_FOR_MASKED_LM_MAPPING
-        return self if known else self._replace(auto=AutoModelForCausalLM, decoders=False)
+        fits = not self.decoders or type(config) in MODEL_FOR_MASKED_LM_MAPPING
+        return self if fits else self._replace(auto=AutoModelForCausalLM, decoders=False)
 
     def build(self, config: PretrainedConfig, **model_kwargs: object) -> PreTrainedModel:
         """Returns the model with random weights; `model_kwargs` are further arguments of its class.
@@ -46,24 +46,24 @@ class Head(NamedTuple):
             model = self.auto.from_config(config, trust_remote_code=custom_code_allowed(), **model_kwargs)
         except (ValueError, KeyError, TypeError, AttributeError, ImportError) as error:
             if not has_head(self.auto, config):
-                told = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
-                raise ValueError(told) from error
+                text = f"transformers has no {self.auto.__name__} for the architecture {config.model_type!r}"
+                raise ValueError(text) from error
             raise cannot_build(config.model_type, config.to_dict(), error) from error
         return as_held(model)
 
-    def load(self, path: str, known: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
-        """Returns the model with the weights in `path` and the config `known` with `changes`; logs which weights are new.
+    def load(self, path: str, config: PretrainedConfig, changes: dict[str, Any]) -> PreTrainedModel:
+        """Returns the model with the weights in `path` and the `config` with `changes`; logs which weights are new.
 
         Raises:
             ValueError: the weights do not fit this model, or cannot be read; or their head was trained for other
                 labels, and `fresh` is false.
         """
         kind = self.auto.__name__.removeprefix("AutoModel")
-        trained = any(kind in name for name in known.architectures or [])
-        order = self._order_of_labels(path, known) if trained and not self.fresh else None
+        is_trained = any(kind in name for name in config.architectures or [])
+        order = self._order_of_labels(path, config) if is_trained and not self.fresh else None
         options = {**changes, **self.config}
         model, new = load_weights(
-            self.auto, path, new_head=self.fresh or not trained, both_ways=not self.decoders, **options
+            self.auto, path, new_head=self.fresh or not is_trained, both_ways=not self.decoders, **options
         )
         if order is not None:
             reorder_labels(model, order)
@@ -79,16 +79,16 @@ class Head(NamedTuple):
             log.info("starting anew: %s", ", ".join(dict.fromkeys(name.rpartition(".")[0] for name in new)))
         return model.train()  # a loaded model is in evaluation mode
 
-    def _order_of_labels(self, path: str, known: PretrainedConfig) -> list[int] | None:
+    def _order_of_labels(self, path: str, config: PretrainedConfig) -> list[int] | None:
         """Returns the trained head's index of each data label; None for the same order; ValueError for other labels."""
-        ours = [*self.config.get("id2label", {}).values()]
-        theirs = labels_of(known)
-        if "id2label" not in self.config or theirs == ours:
+        names = [*self.config.get("id2label", {}).values()]
+        labels = labels_of(config)
+        if "id2label" not in self.config or labels == names:
             return None
-        if (order := order_of(theirs, ours)) is None:
+        if (order := order_of(labels, names)) is None:
             raise ValueError(
-                f"the model {path!r} has a head for {len(theirs)} labels ({few(theirs, 5)}), the data has {len(ours)} "
-                f"({few(ours, 5)}): set data.labels to the model's labels, or objective.new_head=true to train a new head"
+                f"the model {path!r} has a head for {len(labels)} labels ({few(labels, 5)}), the data has {len(names)} ("
+                f"{few(names, 5)}): set data.labels to the model's labels, or objective.new_head=true to train a new head"
             )
         return order if order != sorted(order) else None
 
@@ -98,18 +98,18 @@ def labels_of(config: PretrainedConfig) -> list[str]:
     return [name for _, name in sorted((config.id2label or {}).items())]
 
 
-def order_of(theirs: Sequence[str], ours: Sequence[str]) -> list[int] | None:
-    """Returns the index of each label of `ours` in `theirs`; None if the two have different labels.
+def order_of(labels: Sequence[str], names: Sequence[str]) -> list[int] | None:
+    """Returns the index of each of the `names` in `labels`; None if the two have different labels.
 
     Example:
         >>> order_of(["neg", "pos"], ["pos", "neg"])
         [1, 0]
     """
-    if [*ours] == ["value"] and len(theirs) == 1:  # a number, whose name does not matter
+    if [*names] == ["value"] and len(labels) == 1:  # a number, whose name does not matter
         return [0]
-    numbers = {name: number for number, name in enumerate(theirs)}
-    same = len(numbers) == len(theirs) == len(ours) and numbers.keys() == {*ours}
-    return [numbers[name] for name in ours] if same else None
+    numbers = {name: number for number, name in enumerate(labels)}
+    same = len(numbers) == len(labels) == len(names) and numbers.keys() == {*names}
+    return [numbers[name] for name in names] if same else None
 
 
 def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:

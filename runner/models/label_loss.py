@@ -81,7 +81,7 @@ class LabelLoss(nn.Module):
         return ItemLosses(losses, weights, logits.detach())
 
     def _of_label(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        known, number = labels >= 0, logits.shape[-1]
+        has_label, number = labels >= 0, logits.shape[-1]
         targets = labels.clamp(min=0)
         logs = logits.log_softmax(-1)
         terms = -logs * self._focal(-torch.expm1(logs))
@@ -90,10 +90,10 @@ class LabelLoss(nn.Module):
         losses = terms.gather(1, targets[:, None])[:, 0]
         if self.smoothing:
             losses = losses * (1 - self.smoothing) + terms.sum(-1) * (self.smoothing / number)
-        weights = known.to(logs.dtype)
+        weights = has_label.to(logs.dtype)
         if self.class_weights is not None:
             weights = weights * self.class_weights[targets]
-        return losses.masked_fill(~known, 0), weights
+        return losses.masked_fill(~has_label, 0), weights
 
     def _of_labels(self, logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         unknown = labels.isnan()
@@ -104,8 +104,8 @@ class LabelLoss(nn.Module):
         if self.class_weights is not None:
             holds = holds * self.class_weights
         losses = (targets * holds + (1 - targets) * fails).mean(-1)
-        known = ~unknown.any(-1)
-        return losses.masked_fill(~known, 0), known.to(logits.dtype)
+        has_label = ~unknown.any(-1)
+        return losses.masked_fill(~has_label, 0), has_label.to(logits.dtype)
 
     def _focal(self, others: Tensor) -> Tensor | float:
         """Returns the focal factor of each term -log x, where x is a probability; `others` is 1 - x."""

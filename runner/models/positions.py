@@ -79,16 +79,16 @@ class RotaryPhases:
         settings = (getattr(config, "rope_parameters", None) or config.rope_theta for config in self.configs)
         self.base = [copy.deepcopy(each) for each in settings]
         self._present: int | None = None
-        for number, own in enumerate(phases):
-            self._check(f"{place_of(number, timeline.names[number])}.model", own, type(pretrained).__name__)
+        for number, phase in enumerate(phases):
+            self._check(f"{place_of(number, timeline.names[number])}.model", phase, type(pretrained).__name__)
 
     def set(self, step: int) -> None:
         """Gives the model the bases of a step (0 is the first), unless it has them already."""
         if not any(self.phases) or (number := self.timeline.at(step)) == self._present:
             return
-        own = self.phases[number]
+        phase = self.phases[number]
         for config, base in zip(self.configs, self.base, strict=True):
-            _set_bases(config, base, own)
+            _set_bases(config, base, phase)
         for module in self.modules:
             # its tensors stay where they are, for compiled code
             new = type(module)(module.config)
@@ -101,10 +101,10 @@ class RotaryPhases:
                     setattr(module, name, value)
         self._present = number
 
-    def _check(self, where: str, own: Settings, name: str) -> None:
+    def _check(self, where: str, phase: Settings, name: str) -> None:
         pairs = zip(self.base, self.configs, strict=True)
         local = any(isinstance(b, dict) and b.get(LOCAL) and LOCAL in c.layer_types for b, c in pairs)
-        for setting, value in own.items():
+        for setting, value in phase.items():
             if POSITIVE.problem(value):
                 raise ValueError(f"{where}.{setting}={value!r}: expected {POSITIVE}")
             if not self.modules:
@@ -116,16 +116,16 @@ class RotaryPhases:
                 )
 
 
-def _set_bases(config: PretrainedConfig, base: Any, own: Settings) -> None:
+def _set_bases(config: PretrainedConfig, base: Any, phase: Settings) -> None:
     """Sets the rotary settings of a config, from its original settings and those of a phase."""
-    theta, local = (own.get(name) for name in KNOWN)
+    theta, local = (phase.get(name) for name in KNOWN)
     if not isinstance(base, dict):
         config.rope_theta = float(theta or base)
         return
-    found = copy.deepcopy(base)
-    parts = {"": found} if "rope_theta" in found else found
+    parameters = copy.deepcopy(base)
+    parts = {"": parameters} if "rope_theta" in parameters else parameters
     for kind, part in parts.items():
-        changed = local if kind == LOCAL else theta
-        if part and changed is not None:
-            part["rope_theta"] = float(changed)
-    config.rope_parameters = found
+        value = local if kind == LOCAL else theta
+        if part and value is not None:
+            part["rope_theta"] = float(value)
+    config.rope_parameters = parameters

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPoolingAndCrossAttentions
 
-from tiryns.runner.patches.torch.modules import copied, share_parts
+from tiryns.runner.patches.torch.modules import shallow_copy, share_parts
 
 
 @contextmanager
@@ -27,8 +27,8 @@ def head_in_fp32(pretrained: PreTrainedModel) -> Iterator[None]:
     bf16 has 128 numbers between 1 and 2, so scores would tie, and their order would be random.
     """
     device, encoder = pretrained.device.type, pretrained.base_model
-    mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
-    if torch.is_grad_enabled() or not mixed or encoder is pretrained:
+    uses_autocast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+    if torch.is_grad_enabled() or not uses_autocast or encoder is pretrained:
         yield
         return
     dtype = torch.get_autocast_dtype(device)
@@ -100,7 +100,7 @@ def head_alone(pretrained: PreTrainedModel) -> PreTrainedModel:
         True
     """
     prefix = pretrained.base_model_prefix
-    alone = copied(pretrained)
+    alone = shallow_copy(pretrained)
     setattr(alone, prefix, _PassesOn(getattr(pretrained, prefix)))
     return alone
 

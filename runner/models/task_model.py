@@ -70,8 +70,8 @@ class TaskModel(nn.Module):
             >>> model.factor(batch, "masked"), model.factor(told, "masked")
             (8.0, 10.0)
         """
-        own = {"weight": float(micro_batch["weight"]), **micro_batch["denominators"]}
-        totals = micro_batch.get("batch_totals", own)
+        counts = {"weight": float(micro_batch["weight"]), **micro_batch["denominators"]}
+        totals = micro_batch.get("batch_totals", counts)
         return totals["weight"] / totals[name] if totals[name] else 0.0
 
     def describe(self) -> str:
@@ -102,7 +102,7 @@ class TaskModel(nn.Module):
         """Returns why padded rows could not be tried, or an empty string; ValueError if padding changes results."""
         return ""
 
-    def tried(self, rows: MicroBatch) -> Tensor:
+    def trial(self, rows: MicroBatch) -> Tensor:
         """Returns the outputs [D, T, ...] of each token of padded rows, for a trial to compare."""
         return self.pretrained.base_model(**rows)[0]
 

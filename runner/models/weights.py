@@ -52,28 +52,28 @@ def load_weights(
         CustomCodeRefused: the model brings its own code, which is not allowed.
     """
     state = torch.get_rng_state()
-    model, found = _read(auto, path, options)
-    if any(re.search(pattern, name) for name in found["unexpected_keys"] for pattern in PREFIXES):
+    model, info = _read(auto, path, options)
+    if any(re.search(pattern, name) for name in info["unexpected_keys"] for pattern in PREFIXES):
         torch.set_rng_state(state)  # a new head is then that of the same weights without prefixes
-        stripped, found_then = _read(auto, path, {**options, "key_mapping": PREFIXES})
-        if len(found_then["missing_keys"]) < len(found["missing_keys"]):
-            model, found = stripped, found_then
+        new_model, new_info = _read(auto, path, {**options, "key_mapping": PREFIXES})
+        if len(new_info["missing_keys"]) < len(info["missing_keys"]):
+            model, info = new_model, new_info
             log.info("the weights in %s have names with module. or _orig_mod., which are removed", path)
     head = _names_of_head(model)
-    missing = [name for name in found["missing_keys"] if name not in head]
-    unexpected = [name for name in found["unexpected_keys"] if _is_of_body(name, model)]
+    missing = [name for name in info["missing_keys"] if name not in head]
+    extra = [name for name in info["unexpected_keys"] if _is_of_body(name, model)]
     shapes = [
-        f"{name} is {_sides(theirs)} there, {_sides(ours)} in the model"
-        for name, theirs, ours in found["mismatched_keys"]
+        f"{name} is {_sides(file_shape)} there, {_sides(shape)} in the model"
+        for name, file_shape, shape in info["mismatched_keys"]
         if not (new_head and name in head)
     ]
-    wrong = {"are missing": missing, "are not known to the model": unexpected, "have another shape": shapes}
-    problems = [f"{len(names)} {what} ({few(sorted(names), 3)})" for what, names in wrong.items() if names]
+    wrong = {"are missing": missing, "are not known to the model": extra, "have another shape": shapes}
+    problems = [f"{len(names)} {fault} ({few(sorted(names), 3)})" for fault, names in wrong.items() if names]
     if problems:
         raise ValueError(
             f"the weights in {path!r} are not those of {type(model).__name__}: " + "; ".join(problems)
         )
-    new = {*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])}
+    new = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
     if bad := [n for n, p in model.named_parameters() if n not in new and not p.isfinite().all()]:
         raise ValueError(
             f"{len(bad)} weights in {path!r} hold nan or infinite numbers ({few(bad, 3)}): did the run diverge?"
@@ -110,13 +110,13 @@ def _names_of_head(model: PreTrainedModel) -> set[str]:
 def head_inside_body(model: PreTrainedModel) -> dict[str, nn.Module]:
     """Returns the modules of the body after its layers, such as poolers."""
     roles = {id(part.parameter): part for part in parts(model).values()}
-    found = {}
+    modules = {}
     for name, child in model.base_model.named_children():
         inside = [roles[id(p)] for p in child.parameters() if id(p) in roles]
         behind = all(part.place.layer is None and not part.place.below for part in inside)
         if behind and any(part.role == "head" for part in inside):
-            found[name] = child
-    return found
+            modules[name] = child
+    return modules
 
 
 def _is_of_body(name: str, model: PreTrainedModel) -> bool:
@@ -127,8 +127,8 @@ def _is_of_body(name: str, model: PreTrainedModel) -> bool:
         return False
     beside = {child for child, _ in model.named_children()} if body is not model else set()
     first = inner.partition(".")[0]
-    known = dict(body.named_children()).keys() - head_inside_body(model).keys()
-    return first in known and (name != inner or first not in beside)
+    children = dict(body.named_children()).keys() - head_inside_body(model).keys()
+    return first in children and (name != inner or first not in beside)
 
 
 def _sides(shape: Sequence[int]) -> str:
@@ -184,8 +184,8 @@ def reads_one_way(model: PreTrainedModel) -> bool:
     others = (ids + 1 + (ids + 1 == padding_id(model.config)).long()) % model.config.vocab_size
     try:
         with evaluating(model), torch.random.fork_rng([]):
-            changed = (torch.cat([others[:half], ids[half:]]), torch.cat([ids[:half], others[half:]]))
-            rows = torch.stack([ids, *changed]).to(model.device)
+            variants = (torch.cat([others[:half], ids[half:]]), torch.cat([ids[:half], others[half:]]))
+            rows = torch.stack([ids, *variants]).to(model.device)
             whole, before, behind = model.base_model(input_ids=rows, attention_mask=torch.ones_like(rows))[0]
         sees_before = relative_difference(before[half:], whole[half:]) > UNCHANGED
         return sees_before and relative_difference(behind[:half], whole[:half]) <= UNCHANGED

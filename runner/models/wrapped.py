@@ -30,9 +30,7 @@ def objective_of(config: object) -> str | None:
     return next((getattr(config, field) for field in FIELDS if hasattr(config, field)), None)
 
 
-def summed_by_row(
-    micro_batch: MicroBatch, positions: Tensor, values: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
+def sum_by_row(micro_batch: MicroBatch, positions: Tensor, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Returns float64 sums [D] of `values` [M] over each padded row or packed document; `positions` count row by row."""
     if "cu_seqlens" in micro_batch:
         ends = micro_batch["cu_seqlens"][1:].to(positions.dtype)
@@ -71,7 +69,7 @@ class WrappedModel(TaskModel):
         """As `TaskModel.try_padding`, on random documents."""
         return try_padded_rows(self)
 
-    def tried(self, rows: MicroBatch) -> Tensor:
+    def trial(self, rows: MicroBatch) -> Tensor:
         """Returns the hidden states [D, T, H] of padded rows."""
         return self.encode(rows)
 

@@ -15,7 +15,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.replicas import gathered, replica_of
+from tiryns.runner.data.replicas import gather_objects, replica_of
 from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
@@ -42,8 +42,8 @@ class ModelModule(pl.LightningModule, RunModule):
     @property
     def datamodule(self) -> Any:
         """The trainer's data module; without one, an empty `RunData`."""
-        found = getattr(self._trainer, "datamodule", None)
-        return RunData() if found is None else found
+        data = getattr(self._trainer, "datamodule", None)
+        return RunData() if data is None else data
 
     def setup(self, stage: str) -> None:
         """Keeps the labels and weights of batches, sums of losses and new positions out of half precision."""
@@ -66,9 +66,9 @@ class ModelModule(pl.LightningModule, RunModule):
         _, size, group = replica_of(self.trainer)
         if size == 1:
             return values
-        packed = torch.tensor(list(values.values()), dtype=torch.float64)
-        torch.distributed.all_reduce(packed, group=group)
-        return dict(zip(values, packed.tolist(), strict=True))
+        tensor = torch.tensor(list(values.values()), dtype=torch.float64)
+        torch.distributed.all_reduce(tensor, group=group)
+        return dict(zip(values, tensor.tolist(), strict=True))
 
     def joined_sums(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """Adds up the sums of an evaluated set over all ranks; elements of a tensor are `name/0`, `name/1` and so on."""
@@ -83,7 +83,7 @@ class ModelModule(pl.LightningModule, RunModule):
 
     def gather_objects(self, mine: object) -> list[Any]:
         """Returns the objects of all ranks, on every rank."""
-        return gathered(mine, replica_of(self.trainer))
+        return gather_objects(mine, replica_of(self.trainer))
 
     def gathered_weights(self) -> dict[str, Tensor] | None:
         """Returns a sharded model's whole weights on the first rank, for export; None if not sharded. Collective."""
@@ -106,9 +106,9 @@ class ModelModule(pl.LightningModule, RunModule):
     on_validation_end = on_test_end = end_evaluation
 
 
-def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
+def check_same_model(weights: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     """Raises ValueError for the first weight whose name or shape differs between the model and a checkpoint."""
-    here, there = ({name: tuple(t.shape) for name, t in state.items()} for state in (ours, saved))
+    here, there = ({name: tuple(t.shape) for name, t in state.items()} for state in (weights, saved))
     if wrong := next((name for name in {**here, **there} if here.get(name) != there.get(name)), None):
         shapes = f"{wrong!r} has shape {there.get(wrong)} there, {here.get(wrong)} here"
         raise ValueError(f"the checkpoint is of another model: {shapes}")
@@ -116,9 +116,9 @@ def check_same_model(ours: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
 
 def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData) -> None:
     """Raises ValueError if a frozen model differs from the checkpoint's; only warns if the data accepts changes."""
-    saved = checkpoint.get(FIXED_MODELS, {})
+    saved_digests = checkpoint.get(FIXED_MODELS, {})
     for name, digest in digests.items():
-        if saved.get(name, digest) == digest:
+        if saved_digests.get(name, digest) == digest:
             continue
         message = f"{name}: its weights are not those that the checkpoint was trained with"
         if not data.accept_changes:
@@ -163,9 +163,9 @@ class SourceLosses:
 
 def step_seed(seed: int, step: int, rank: int) -> int:
     """Returns a seed for dropout and the like, a function of (seed, step, rank) alone, so no state need be saved."""
-    mixed = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
-    mixed = (mixed ^ (mixed >> 31)) * 0xD6E8FEB86659FD93 % 2**64
-    return (mixed ^ (mixed >> 32)) % 2**63
+    bits = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + rank * 0x94D049BB133111EB) % 2**64
+    bits = (bits ^ (bits >> 31)) * 0xD6E8FEB86659FD93 % 2**64
+    return (bits ^ (bits >> 32)) % 2**63
 
 
 def seed_generators(seed: int, device: torch.device) -> None:

@@ -29,12 +29,12 @@ class FinetuningRun(TrainingModule):
 
     @takes_settings(options.Finetuning)
     def __init__(
-        self, settings: options.Finetuning, make_predictions: Callable[[Any], Predictions], **given: Any
+        self, settings: options.Finetuning, make_predictions: Callable[[Any], Predictions], **arguments: Any
     ) -> None:
-        freeze_parameters(given["model"], settings.freeze, settings.freeze_layers)
-        super().__init__(settings, **given)
+        freeze_parameters(arguments["model"], settings.freeze, settings.freeze_layers)
+        super().__init__(settings, **arguments)
         if settings.neftune_alpha:
-            add_embedding_noise(given["model"].pretrained, settings.neftune_alpha)
+            add_embedding_noise(arguments["model"].pretrained, settings.neftune_alpha)
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
         self.test_metrics: dict[str, float] = {}
@@ -75,8 +75,8 @@ class FinetuningRun(TrainingModule):
         trainer, data = self.trainer, self.datamodule
         step = self._take_best(folder) if self.load_best else None
         self._concluding, self.best_step = True, step
-        evaluated = trainer.limit_val_batches != 0
-        if evaluated and data.validation_names and (step is not None or not self.predictions):
+        validates = trainer.limit_val_batches != 0
+        if validates and data.validation_names and (step is not None or not self.predictions):
             trainer.validate(self, data, verbose=False)
         if data.test_names:
             trainer.test(self, data, verbose=False)
@@ -117,10 +117,10 @@ class FinetuningRun(TrainingModule):
 
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
-        for name, evaluated in self._sets:
-            found = evaluated.finish(self.gather_objects, self.sum_over_ranks, self.figures)
-            metrics |= {f"{name}/{figure}": value for figure, value in found.items()}
-            self.predictions[name] = evaluated.predictions
+        for name, label_set in self._sets:
+            figures = label_set.finish(self.gather_objects, self.sum_over_ranks, self.figures)
+            metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
+            self.predictions[name] = label_set.predictions
         self.publish(metrics, logger=False, rank_zero_only=True)
         return metrics
 
@@ -132,7 +132,7 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
     ValueError for a pattern that matches nothing, and for more layers than there are.
     """
     names = dict(model.named_parameters())
-    chosen = set() if layers is None else _bottom(model, layers)
+    frozen_names = set() if layers is None else _bottom(model, layers)
     for pattern in patterns:
         matching = names_of_pattern(pattern, names)
         if not matching:
@@ -140,10 +140,10 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
                 f"module.freeze: the pattern {pattern!r} matches no parameter; they have names such as "
                 f"{', '.join(list(names)[:3])}" + suggest(pattern, names)
             )
-        chosen.update(matching)
-    for name in chosen:
+        frozen_names.update(matching)
+    for name in frozen_names:
         names[name].requires_grad_(False)
-    if chosen:
+    if frozen_names:
         frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
         total = sum(p.numel() for p in names.values())
         log.info("%s of %s parameters are frozen", f"{frozen:,}", f"{total:,}")
@@ -151,8 +151,8 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
 
 def _bottom(model: nn.Module, layers: int) -> set[str]:
     """Returns the names of the trainable parameters before the layers, and in the first `layers` layers of each tower."""
-    named = parts(model)
-    towers = depths(named.values())
+    by_name = parts(model)
+    towers = depths(by_name.values())
     if not towers or layers > min(towers.values()):
         has = " and ".join(map(str, towers.values())) or "no list of"
         raise ValueError(
@@ -161,6 +161,6 @@ def _bottom(model: nn.Module, layers: int) -> set[str]:
         )
     return {
         name
-        for name, (_, role, (_, layer, below)) in named.items()
+        for name, (_, role, (_, layer, below)) in by_name.items()
         if (layer < layers if layer is not None else below or role == "embedding")
     }

@@ -64,9 +64,9 @@ class PretrainingRun(TrainingModule):
         metrics = {}
         totals = {i: self.joined_sums(sums) for i, sums in self._sums.items()}
         # a set without a target has no figures, where others have some
-        measured = [i for i, sums in totals.items() if sums["weight"]] or list(totals)
+        with_targets = [i for i, sums in totals.items() if sums["weight"]] or list(totals)
         for i, name in enumerate(self.datamodule.validation_names):
-            if i not in measured:
+            if i not in with_targets:
                 continue
             figures = self.model.figures(totals[i])
             if tokens_per_byte := self.baselines.get(f"val/{name}/tokens_per_byte"):

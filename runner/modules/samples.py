@@ -30,20 +30,20 @@ def guessed_samples(
     model: SparseMaskedLM, micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase
 ) -> list[Sample]:
     """Returns the first samples of a micro-batch that have targets, cut to `LONGEST` tokens, with the model's guesses."""
-    ids, positions, targets = model.masked(micro_batch)
+    ids, positions, targets = model.inputs_and_targets(micro_batch)
     first, spans = first_documents({**micro_batch, "input_ids": ids})
     places = model.places(micro_batch, positions).tolist()
-    answers, guessed_at = (dict(zip(places, x.tolist(), strict=True)) for x in (targets, positions))
-    wanted = [i for span in spans for i in span if i in answers]
-    if not wanted:
+    answers, index_of = (dict(zip(places, x.tolist(), strict=True)) for x in (targets, positions))
+    indices = [i for span in spans for i in span if i in answers]
+    if not indices:
         return []
-    chosen = rows_at(model.encode(first), torch.tensor([guessed_at[i] for i in wanted], device=ids.device))
-    probabilities, likeliest = model.logits(chosen).float().softmax(-1).topk(NUM_GUESSES)
-    guesses = dict(zip(wanted, zip(likeliest.tolist(), probabilities.tolist(), strict=True), strict=True))
+    states = rows_at(model.encode(first), torch.tensor([index_of[i] for i in indices], device=ids.device))
+    probabilities, likeliest = model.logits(states).float().softmax(-1).topk(NUM_GUESSES)
+    guesses = dict(zip(indices, zip(likeliest.tolist(), probabilities.tolist(), strict=True), strict=True))
     whole = {i: answers.get(i, token) for i, token in enumerate(ids.flatten().tolist())}
     special = set(tokenizer.all_special_ids)
-    shown = [[i for i in span if i in answers or whole[i] not in special] for span in spans]
-    return [_in_pieces(places, whole, guesses, tokenizer) for places in shown if guesses.keys() & {*places}]
+    visible = [[i for i in span if i in answers or whole[i] not in special] for span in spans]
+    return [_in_pieces(places, whole, guesses, tokenizer) for places in visible if guesses.keys() & {*places}]
 
 
 def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
@@ -53,7 +53,7 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
     """
     ids: Tensor = micro_batch["input_ids"]
     first: MicroBatch
-    if packed := "cu_seqlens" in micro_batch:
+    if is_packed := "cu_seqlens" in micro_batch:
         ends = micro_batch["cu_seqlens"][: NUM_SAMPLES + 1]
         *starts, stop = bounds = ends.tolist()
         lengths = [last - start for start, last in pairwise(bounds)]
@@ -64,7 +64,7 @@ def first_documents(micro_batch: MicroBatch) -> tuple[MicroBatch, list[range]]:
         first = {"input_ids": ids[:NUM_SAMPLES], "attention_mask": mask}
         lengths, starts = mask.sum(1).tolist(), [row * ids.shape[1] for row in range(len(mask))]
     if "causal" in micro_batch:
-        first["causal"] = ways_of_first(micro_batch["causal"], lengths, packed)
+        first["causal"] = ways_of_first(micro_batch["causal"], lengths, is_packed)
     spans = [range(i, i + min(length, LONGEST)) for i, length in zip(starts, lengths, strict=True)]
     return first, spans
 
@@ -85,8 +85,8 @@ def _in_pieces(
             continue
         tokens, shares = guesses[i]
         words = (_text(tokenizer, [token]).strip() for token in tokens)
-        found = [[word, round(share, 3)] for word, share in zip(words, shares, strict=True)]
-        pieces.append({"true": piece, "right": tokens[0] == ids[i], "guesses": found})
+        ranking = [[word, round(share, 3)] for word, share in zip(words, shares, strict=True)]
+        pieces.append({"true": piece, "right": tokens[0] == ids[i], "guesses": ranking})
     return pieces
 
 
@@ -109,18 +109,18 @@ def marked_texts(micro_batch: MicroBatch, tokenizer: PreTrainedTokenizerBase, co
     tokens = [str(token) for token in tokenizer.convert_ids_to_tokens(ids)]
     names = list(getattr(collator, "labels", []))
 
-    def marked(i: int) -> str:
+    def mark(i: int) -> str:
         if labels[i] == IGNORED:
             return tokens[i]
         target = names[labels[i]] if names else str(tokenizer.convert_ids_to_tokens(labels[i]))
         return f"{{{tokens[i]}}}" if tokens[i] == target else f"{{{tokens[i]}>{target}}}"
 
-    texts = [_joined([marked(i) for i in span]) for span in spans]
+    texts = [_join([mark(i) for i in span]) for span in spans]
     targets = [_target(micro_batch, n, ids[span.start :], names, tokenizer) for n, span in enumerate(spans)]
     return [text + (target and f"  => {target}") for text, target in zip(texts, targets, strict=True)]
 
 
-def _joined(words: list[str]) -> str:
+def _join(words: list[str]) -> str:
     """Joins tokens to a text. Joins the pieces of a word unless one is marked; counts equal tokens, as of an image."""
     text = ""
     for word, alike in groupby(words):

@@ -29,7 +29,7 @@ from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.modules import base
 from tiryns.runner.modules.two_passes import Compute, in_two_passes
 from tiryns.runner.optim import LoopNeeds, loop_needs
-from tiryns.runner.optim.compiled import Compiled, compile_step, on_gpu, scaled_to_limit
+from tiryns.runner.optim.compiled import Compiled, clip_to_limit, compile_step, on_gpu
 from tiryns.runner.optim.ema import WeightAverage, decay_of
 from tiryns.runner.optim.groups import Groups
 from tiryns.runner.patches.torch.optimizers import unscales_itself
@@ -105,17 +105,17 @@ class TrainingModule(base.ModelModule):
         totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
         tell_totals(batch, totals)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
-        logged = (step + 1) % self.log_every == 0
+        is_logged = (step + 1) % self.log_every == 0
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs, step)
             if (scaler := self._scaler()) is None:
                 self._grad_norm = self._clip()
-                if logged or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
+                if is_logged or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
                     self.check_finite(self._grad_norm, step, batch)
             with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
             grad_norm = self._grad_norm
-            if logged and scaler is not None and scaler.get_scale() < 1:  # above it leaves such steps out
+            if is_logged and scaler is not None and scaler.get_scale() < 1:  # above it leaves such steps out
                 self.check_finite(grad_norm, step, batch)
         optimizer.zero_grad()  # type: ignore[union-attr]
         groups = self.trainer.optimizers[0].param_groups
@@ -169,7 +169,7 @@ class TrainingModule(base.ModelModule):
         names = getattr(self.datamodule.train, "source_names", None) if self._is_logged(step) else None
         self.model.by_row = names is not None
         self._of_sources = base.SourceLosses(names, self.device) if names else None
-        kept: set[torch.nn.Parameter] = set()
+        owners: set[torch.nn.Parameter] = set()
         for i, micro_batch in enumerate(micro_batches):
             synchronise(self.model, i + 1 == len(micro_batches))
             with contextlib.ExitStack() as stack:
@@ -183,7 +183,7 @@ class TrainingModule(base.ModelModule):
                     keys.computing_again = True
                 self.manual_backward(loss_sum * scale, create_graph=needs.create_graph)
                 if self.settings.cuda_graphs:
-                    keep_gradients(self.model.parameters(), kept)
+                    keep_gradients(self.model.parameters(), owners)
                 needs.after_backward()
             total += loss_sum.detach()
             if self._of_sources:
@@ -199,12 +199,12 @@ class TrainingModule(base.ModelModule):
         parameters = [p for group in groups for p in group["params"] if p.grad is not None]
         limit = self.settings.max_grad_norm or math.inf
         if self.settings.log_parameter_norms:
-            graded = ((n, p.grad) for n, p in self.named_parameters() if p.grad is not None)
-            self._parameter_norms = {f"optim/grad_norm/{n}": whole(grad.norm()) for n, grad in graded}
+            gradients = ((n, p.grad) for n, p in self.named_parameters() if p.grad is not None)
+            self._parameter_norms = {f"optim/grad_norm/{n}": whole(grad.norm()) for n, grad in gradients}
         if self.device_mesh is not None:
             return clip_shards(parameters, limit)
         if self.compiled and on_gpu(parameters):
-            self._compiled_clip = self._compiled_clip or Compiled(scaled_to_limit, "clipping")
+            self._compiled_clip = self._compiled_clip or Compiled(clip_to_limit, "clipping")
             with torch.no_grad():
                 return self._compiled_clip([p.grad for p in parameters], limit)
         return clip(parameters, limit)
@@ -257,9 +257,9 @@ class TrainingModule(base.ModelModule):
         self.model.before_training(self.datamodule, self._digests, self.global_rank)
         if self._saved_groups is None:
             return
-        optimizer, saved = self.trainer.optimizers[0], self._saved_groups
-        put_back_cycled(self.lr_schedulers(), optimizer, saved, self.max_steps)
-        both = (saved, optimizer.param_groups)
+        optimizer, saved_groups = self.trainer.optimizers[0], self._saved_groups
+        put_back_cycled(self.lr_schedulers(), optimizer, saved_groups, self.max_steps)
+        both = (saved_groups, optimizer.param_groups)
         before, after = ([float(group["lr"]) for group in groups] for groups in both)
         if before != after:
             log.warning(

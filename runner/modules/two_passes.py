@@ -70,15 +70,15 @@ class SecondPass:
     @torch.no_grad()
     def _first_pass(self, micro_batches: Sequence[MicroBatch]) -> Pairs:
         """Returns the vectors of the global batch, in its order, on every rank."""
-        device, found = micro_batches[0]["input_ids"].device.type, []
-        dtype, enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
+        device, vectors = micro_batches[0]["input_ids"].device.type, []
+        dtype, is_enabled = torch.get_autocast_dtype(device), torch.is_autocast_enabled(device)
         # weights that are cast without a graph must not be found again by the second pass
-        with torch.autocast(device, dtype, enabled, cache_enabled=False):
+        with torch.autocast(device, dtype, is_enabled, cache_enabled=False):
             for number, micro_batch in enumerate(micro_batches):
                 with dropout_keys(micro_batch, self._seeds[1]):
                     self._seed(number, micro_batch)
-                    found.append(self.model(micro_batch)["vectors"])
-        whole: Pairs = self.model.rows_of(torch.cat(found), micro_batches, whole_batch=True)
+                    vectors.append(self.model(micro_batch)["vectors"])
+        whole: Pairs = self.model.rows_of(torch.cat(vectors), micro_batches, whole_batch=True)
         if self.replica.size > 1:
             for part in whole:
                 torch.distributed.all_reduce(part, group=self.replica.group)
@@ -94,8 +94,8 @@ class SecondPass:
             first, self._number = self._number == 0, self._number + 1
             if self._number == self._count:
                 # every rank has all of the gradient of what is no part of a micro-batch
-                for parameter, own in self._learnt:
-                    surrogate = surrogate + (parameter * own).sum() / self.replica.size
+                for parameter, grad in self._learnt:
+                    surrogate = surrogate + (parameter * grad).sum() / self.replica.size
         value = self.loss if first and self.replica.rank == 0 else torch.zeros_like(self.loss)
         return {"loss": surrogate - surrogate.detach() + value}
 

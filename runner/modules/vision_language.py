@@ -25,22 +25,22 @@ class VisionLanguageModule(FinetuningRun):
     model: VisionLanguageModel
 
     @takes_settings(options.VisionLanguage)
-    def __init__(self, settings: options.VisionLanguage, **given: object) -> None:
+    def __init__(self, settings: options.VisionLanguage, **arguments: object) -> None:
         names = (f.name for f in fields(options.Finetuning) if f.name != "_target_")
-        super().__init__(**{name: getattr(settings, name) for name in names}, **given)
+        super().__init__(**{name: getattr(settings, name) for name in names}, **arguments)
         self.writer = AnswerWriter(settings.generated_samples, settings.max_new_tokens)
         self.votes["undecodable"] = 0.0
         self._undecodable: set[int] = set()
 
     def training_step(self, batch: Share, batch_idx: int) -> dict[str, Any]:
         """Takes the shared step; also counts, and names, the images that cannot be decoded."""
-        found = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
-        self.votes["undecodable"] = float(len(found))
+        ids = {int(i) for micro in batch["micro_batches"] for i in micro["undecodable"]} - self._undecodable
+        self.votes["undecodable"] = float(len(ids))
         outputs = super().training_step(batch, batch_idx)
         if outputs["votes"]["undecodable"]:
-            self._undecodable.update(*self.gather_objects(found))
+            self._undecodable.update(*self.gather_objects(ids))
             sequences = self.datamodule.train
-            for index in sorted(found):
+            for index in sorted(ids):
                 name = sequences.examples[index].name()
                 log.warning("%s has an image that cannot be decoded: left out", name)
             if len(self._undecodable) > sequences.max_undecodable:

@@ -105,9 +105,9 @@ class Collator(RunObjective, ABC):
         self.is_special[[*special_token_ids, pad_token_id, mask_token_id]] = True
         self.ordinary_ids = np.flatnonzero(~self.is_special)
         for name, rules in rules_of(self.options.__class__).items():
-            value, allowed = getattr(self.options, name), rules.get("allowed")
-            if allowed and value is not None and allowed.problem(value):
-                raise ValueError(f"objective.{name} must be {allowed}, not {value!r}")
+            value, rule = getattr(self.options, name), rules.get("allowed")
+            if rule and value is not None and rule.problem(value):
+                raise ValueError(f"objective.{name} must be {rule}, not {value!r}")
 
     @abstractmethod
     def compute_labels(self, tokenized: Batch) -> Batch:
@@ -136,15 +136,15 @@ class Collator(RunObjective, ABC):
     def rows_of(self, samples: Samples) -> Batch:
         """Returns the batch of a list of samples, padded to the longest of them, with its targets."""
         read = dict.fromkeys((*self.columns, *self.extra_columns))
-        padded = layout.pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
-        self.check_tokens(padded["input_ids"])
+        rows = layout.pad_samples(samples, self.pad_token_id, self.max_sequence_length, list(read))
+        self.check_tokens(rows["input_ids"])
         if self.label_column is not None:
-            padded |= self.labels_of_column(samples, padded["input_ids"].shape[1])
-        made = self.compute_labels(dict(padded))
-        kept = ("input_ids", "attention_mask", "labels", *self.extra_columns)
-        dropped = {"keys", *self.columns} - {*self.extra_columns}
-        batch = {name: value for name, value in padded.items() if name in kept}
-        return batch | {name: value for name, value in made.items() if name not in dropped}
+            rows |= self.labels_of_column(samples, rows["input_ids"].shape[1])
+        with_labels = self.compute_labels(dict(rows))
+        names = ("input_ids", "attention_mask", "labels", *self.extra_columns)
+        working_columns = {"keys", *self.columns} - {*self.extra_columns}
+        batch = {name: value for name, value in rows.items() if name in names}
+        return batch | {name: value for name, value in with_labels.items() if name not in working_columns}
 
     def check_tokens(self, ids: Tensor) -> None:
         """Raises ValueError for a token outside the vocabulary."""
@@ -165,21 +165,21 @@ class Collator(RunObjective, ABC):
         A subclass may add `target_weights` [N] float32, the factor of each target's loss, and fields for `extra_fields`.
         """
         places, shape, extent = lay_out(tokenized["lengths"].astype(np.int64), packed=False)
-        padded = {
+        rows = {
             "input_ids": spread(tokenized["input_ids"], places, shape, self.pad_token_id),
             "keys": torch.from_numpy(tokenized["keys"].view(np.int64)),
             **extent,
         }
-        made = {"input_ids": padded["input_ids"], **self.compute_labels(padded)}
-        ids, labels = (np.asarray(made[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
+        with_labels = {"input_ids": rows["input_ids"], **self.compute_labels(rows)}
+        ids, labels = (np.asarray(with_labels[name]).reshape(-1)[places] for name in ("input_ids", "labels"))
         return {"input_ids": ids, "labels": labels}
 
-    def labelled(self, tokenized: FlatSamples) -> FlatSamples:
+    def with_targets(self, tokenized: FlatSamples) -> FlatSamples:
         """Returns flat samples with their targets; fillers have no targets."""
-        labelled: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
+        samples: FlatSamples = {**tokenized, **self.flat_labels(tokenized)}
         if tokenized.get("filler"):
-            labelled["labels"] = np.full_like(labelled["labels"], IGNORED)
-        return labelled
+            samples["labels"] = np.full_like(samples["labels"], IGNORED)
+        return samples
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the module that maps micro-batches to the sum of their losses; ValueError unless overridden."""
@@ -211,24 +211,24 @@ class Collator(RunObjective, ABC):
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """Returns the `MicroBatch` of D flat samples, in rows padded to the longest sample or packed into one row."""
-        labelled = self.labelled(tokenized)
-        lengths = labelled["lengths"].astype(np.int64)
+        samples = self.with_targets(tokenized)
+        lengths = samples["lengths"].astype(np.int64)
         places, shape, extent = lay_out(lengths, bool(tokenized.get("packed")))
-        is_target = labelled["labels"] != IGNORED
+        is_target = samples["labels"] != IGNORED
         batch: MicroBatch = {
-            "input_ids": spread(labelled["input_ids"], places, shape, self.pad_token_id),
+            "input_ids": spread(samples["input_ids"], places, shape, self.pad_token_id),
             **extent,
-            "labels": spread(labelled["labels"], places, shape, IGNORED),
+            "labels": spread(samples["labels"], places, shape, IGNORED),
             "target_positions": torch.from_numpy(places[is_target]),
-            "targets": torch.from_numpy(labelled["labels"][is_target]),
-            "weight": self.weight(labelled),
-            "sample_keys": torch.from_numpy(labelled["keys"].view(np.int64)),
+            "targets": torch.from_numpy(samples["labels"][is_target]),
+            "weight": self.weight(samples),
+            "sample_keys": torch.from_numpy(samples["keys"].view(np.int64)),
         }
-        if "target_weights" in labelled:
-            batch["target_weights"] = torch.from_numpy(labelled["target_weights"][is_target])
-        batch |= self.extra_fields(labelled, places, shape)
+        if "target_weights" in samples:
+            batch["target_weights"] = torch.from_numpy(samples["target_weights"][is_target])
+        batch |= self.extra_fields(samples, places, shape)
         counts = not tokenized.get("filler")
-        low, high = layout.sample_hashes(labelled) if counts else (0, 0)
+        low, high = layout.sample_hashes(samples) if counts else (0, 0)
         return {
             **batch, "tokens": int(lengths.sum()) if counts else 0,
             "padded_tokens": shape[0] * shape[1] if counts else 0,
@@ -263,9 +263,9 @@ class FlatCollator(Collator):
 
     def flat_samples(self, tokenized: Batch, real: NDArray[np.bool_]) -> FlatSamples:
         """Returns the `real` [B, T] tokens of padded rows as flat samples; torch's generator draws missing keys."""
-        given = tokenized.get("keys")
-        drawn = torch.randint(2**62, (len(real),)) if given is None else torch.as_tensor(given).cpu()
-        keys = drawn.numpy().view(np.uint64)
+        column = tokenized.get("keys")
+        tensor = torch.randint(2**62, (len(real),)) if column is None else torch.as_tensor(column).cpu()
+        keys = tensor.numpy().view(np.uint64)
         return {
             "input_ids": layout.flat_column(tokenized, "input_ids", real).astype(np.int64),
             "lengths": real.sum(1).astype(np.int32),
@@ -288,8 +288,8 @@ def get_collator_cls(objective: str) -> type[Collator]:
         >>> get_collator_cls("mlm").__name__
         'MaskedLanguageModelingCollator'
     """
-    known = OPTIONS["objective"]
-    check_choice("objective", objective, known)
-    target = locate(known[objective]._target_, "objective")  # type: ignore[attr-defined]
+    options = OPTIONS["objective"]
+    check_choice("objective", objective, options)
+    target = locate(options[objective]._target_, "objective")  # type: ignore[attr-defined]
     assert isinstance(target, type)
     return target

@@ -65,9 +65,9 @@ def one_earlier(labels: NDArray[np.int64], lengths: NDArray[np.int32]) -> NDArra
         >>> one_earlier(np.array([1, 2, 3, 4, 5]), np.array([3, 2])).tolist()
         [2, 3, -100, 5, -100]
     """
-    moved = np.append(labels[1:], IGNORED)
-    moved[np.cumsum(lengths) - 1] = IGNORED
-    return moved
+    shifted_labels = np.append(labels[1:], IGNORED)
+    shifted_labels[np.cumsum(lengths) - 1] = IGNORED
+    return shifted_labels
 
 
 WAY_SALT = np.uint64(0x7761_7973)
@@ -104,13 +104,13 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         In evaluation there are two copies of each sample, the masked ones first.
         """
         lengths, keys = tokenized["lengths"], tokenized["keys"]
-        made = super().flat_labels(tokenized)
-        ids, labels = tokenized["input_ids"], made["labels"]
+        masked_samples = super().flat_labels(tokenized)
+        ids, labels = tokenized["input_ids"], masked_samples["labels"]
         following = one_earlier(np.where(self.is_special[ids], IGNORED, ids), lengths)
         labels = one_earlier(labels, lengths) if self.options.shifted else labels
         if tokenized.get("evaluation"):
             return {
-                "input_ids": np.concatenate([made["input_ids"], ids]),
+                "input_ids": np.concatenate([masked_samples["input_ids"], ids]),
                 "labels": np.concatenate([labels, following]),
                 "lengths": np.tile(lengths, 2),
                 "keys": np.tile(keys, 2),
@@ -119,7 +119,7 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         causal = self.causal_samples(tokenized)
         of_tokens = np.repeat(causal, lengths)
         return {
-            "input_ids": np.where(of_tokens, ids, made["input_ids"]),
+            "input_ids": np.where(of_tokens, ids, masked_samples["input_ids"]),
             "labels": np.where(of_tokens, following, labels),
             "causal": causal,
         }
@@ -131,9 +131,9 @@ class HybridLanguageModelingCollator(MaskedTargetsCollator):
         key = mix64(np.array([tokenized.get("batch_key", 0)], dtype=np.uint64) ^ WAY_SALT)
         number = int(size * self.options.causal_share + float(uniform(key)[0]))
         order = np.argsort(mix64(np.arange(size, dtype=np.uint64) ^ key), kind="stable")
-        chosen = np.zeros(size, dtype=bool)
-        chosen[order[:number]] = True
-        return chosen[places]
+        is_causal = np.zeros(size, dtype=bool)
+        is_causal[order[:number]] = True
+        return is_causal[places]
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """Returns which samples and which targets are causal, the causal share, and the denominators of both losses."""

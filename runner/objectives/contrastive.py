@@ -79,8 +79,8 @@ class PairsCollator(FlatCollator):
         """The loss of a batch of pairs."""
         from tiryns.runner.models.embedding.losses import PairLoss
 
-        chosen = self.options
-        return PairLoss(self.loss, chosen.symmetric, chosen.false_negative_margin, similarity=self.similarity)
+        option = self.options
+        return PairLoss(self.loss, option.symmetric, option.false_negative_margin, similarity=self.similarity)
 
     @property
     def texts(self) -> Embedding:
@@ -170,12 +170,12 @@ class PairsCollator(FlatCollator):
         arrays = (vectors, text_ids, match_ids, scores / self.options.max_score)
         rows, totals = Pairs(*map(torch.from_numpy, arrays)), np.zeros(len(self.batch_figure_names))
         for start in range(0, len(vectors), size := self.options.validation_batch_size):
-            some = rows.some(slice(start, start + size))
-            found = [self.pair_loss(some, torch.tensor(temperature))]
+            batch = rows.select(slice(start, start + size))
+            figures = [self.pair_loss(batch, torch.tensor(temperature))]
             if self.loss == "infonce":
-                own = ranks(some, self.similarity).double()
-                found += [(own == 1).sum(), (1 / own).sum()]
-            totals += [float(one) for one in found]
+                own_ranks = ranks(batch, self.similarity).double()
+                figures += [(own_ranks == 1).sum(), (1 / own_ranks).sum()]
+            totals += [float(one) for one in figures]
         count = len(vectors) if self.loss == "infonce" else np.count_nonzero(~np.isnan(scores))
         return dict(zip(self.batch_figure_names, (totals / max(count, 1)).tolist(), strict=True))
 
@@ -218,8 +218,8 @@ class ContrastiveCollator(PairsCollator):
     @property
     def texts(self) -> Embedding:
         """How texts are read and pooled into vectors."""
-        pooling, normalised = self.options.pooling or "mean", self.options.normalised is not False
-        return super().texts._replace(pooling=pooling, normalised=normalised)
+        pooling, normalise = self.options.pooling or "mean", self.options.normalised is not False
+        return super().texts._replace(pooling=pooling, normalised=normalise)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""
@@ -231,6 +231,6 @@ class ContrastiveCollator(PairsCollator):
         from tiryns.runner.models.distillation.vectors import DistilledVectors
         from tiryns.runner.models.wrapped import WrappedModel
 
-        known = (str(self.auto), self.tokenizer)
-        loaded = load_teacher(self.options.teacher, *known, max_length=self.max_sequence_length)
-        return DistilledVectors(pretrained, *self.parts).learn_from(WrappedModel(loaded), self.options)
+        arguments = (str(self.auto), self.tokenizer)
+        teacher = load_teacher(self.options.teacher, *arguments, max_length=self.max_sequence_length)
+        return DistilledVectors(pretrained, *self.parts).learn_from(WrappedModel(teacher), self.options)

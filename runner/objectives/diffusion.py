@@ -64,17 +64,17 @@ class MaskedDiffusionCollator(FlatCollator):
         ids, lengths = tokenized["input_ids"], tokenized["lengths"]
         document = np.repeat(np.arange(len(lengths)), lengths)
         ordinary = ~self.is_special[ids]
-        drawn = uniform(token_bits(tokenized["keys"], lengths))
+        scores = uniform(token_bits(tokenized["keys"], lengths))
         times = self.times(tokenized)
-        masked = ordinary & (drawn < ((1 - self.options.noise_eps) * times)[document])
+        is_masked = ordinary & (scores < ((1 - self.options.noise_eps) * times)[document])
         if self.options.min_masked or self.options.max_masked:
             total = np.bincount(document, ordinary, len(lengths)).astype(np.int64)
-            number = np.bincount(document, masked, len(lengths)).astype(np.int64)
+            number = np.bincount(document, is_masked, len(lengths)).astype(np.int64)
             number = np.clip(number, self.options.min_masked or 0, self.options.max_masked)
-            masked = lowest(drawn, ordinary, document, np.minimum(number, total))
+            is_masked = lowest(scores, ordinary, document, np.minimum(number, total))
         weights = (1 / times)[document] if self.options.time_weighting else np.ones(len(ids))
-        denominator = int(np.count_nonzero(ordinary if self.options.time_weighting else masked))
-        return self._mask_tokens(ids, masked, weights, denominator)
+        denominator = int(np.count_nonzero(ordinary if self.options.time_weighting else is_masked))
+        return self._mask_tokens(ids, is_masked, weights, denominator)
 
     def times(self, tokenized: FlatSamples) -> NDArray[np.float64]:
         """Returns the time t of each sample, float64 [D]."""
@@ -104,17 +104,17 @@ class MaskedDiffusionCollator(FlatCollator):
         ordinary = ~self.is_special[ids]
         total = np.bincount(document, ordinary, len(lengths)).astype(np.int64)
         number = np.minimum(1 + ((copy + jitter) / copies * total).astype(np.int64), total)
-        masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
+        is_masked = lowest(uniform(token_bits(keys, lengths)), ordinary, document, number)
         weights = (total / np.maximum(number, 1))[document]
-        made = self._mask_tokens(ids, masked, weights, int(ordinary.sum()))
-        return {**made, "lengths": lengths, "keys": keys}
+        samples = self._mask_tokens(ids, is_masked, weights, int(ordinary.sum()))
+        return {**samples, "lengths": lengths, "keys": keys}
 
     def _mask_tokens(
-        self, ids: NDArray[np.int64], masked: NDArray[np.bool_], weights: NDArray[Any], denominator: int
+        self, ids: NDArray[np.int64], is_masked: NDArray[np.bool_], weights: NDArray[Any], denominator: int
     ) -> FlatSamples:
         return {
-            "input_ids": np.where(masked, self.mask_token_id, ids),
-            "labels": np.where(masked, ids, IGNORED),
+            "input_ids": np.where(is_masked, self.mask_token_id, ids),
+            "labels": np.where(is_masked, ids, IGNORED),
             "target_weights": weights.astype(np.float32),
             "denominator": denominator,
         }

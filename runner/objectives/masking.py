@@ -80,8 +80,8 @@ class Masking:
         self.mask_token_id = collator.mask_token_id
         if unit == "words":
             self.word_bounds = np.full(collator.vocab_size, BEGINS | ENDS)
-            found = word_bounds(tokenizer)[: collator.vocab_size]
-            self.word_bounds[: len(found)] = found
+            bounds = word_bounds(tokenizer)[: collator.vocab_size]
+            self.word_bounds[: len(bounds)] = bounds
             self.word_bounds[self.is_special] = BEGINS | ENDS
         self.weights: NDArray[np.float64] | None = None
         if favour == "rare" and token_counts is not None:
@@ -91,7 +91,7 @@ class Masking:
             self.weights[: len(counts)] = np.maximum(counts, 1) ** RARITY
             self.weights /= self.weights.min()
 
-    def masked(
+    def mask_tokens(
         self, samples: FlatSamples, bits: NDArray[np.uint64], rate: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the ids for the model and the labels [N], chosen by the 64 random bits of each token.
@@ -120,10 +120,10 @@ class Masking:
         else:
             taken = scores < rate
         taken = taken if sizes is None else np.repeat(taken, sizes)
-        chosen = deciding = np.flatnonzero(taken & ~self.is_special[ids])
+        targets = deciding = np.flatnonzero(taken & ~self.is_special[ids])
         if self.unit == "spans" and sizes is not None:
-            deciding = np.repeat(heads, sizes)[chosen]
-        return self._replaced(ids, chosen, bits, deciding)
+            deciding = np.repeat(heads, sizes)[targets]
+        return self._replace(ids, targets, bits, deciding)
 
     def _heads(self, ids: NDArray[np.int64], lengths: NDArray[np.int64], bits: NDArray[np.uint64]) -> Units:
         """Returns the first token of each unit. Special tokens are units of their own."""
@@ -138,8 +138,8 @@ class Masking:
             begins[1:] |= bounds[:-1] >= ENDS
             return np.flatnonzero(begins)
         # span j of a sample has the length that the bits of its token j say
-        drawn = mix64(bits ^ _SPANS) >> np.uint64(32)
-        spans = 1 + (drawn * np.uint64(self.max_span) >> np.uint64(32)).astype(np.int64)
+        draws = mix64(bits ^ _SPANS) >> np.uint64(32)
+        spans = 1 + (draws * np.uint64(self.max_span) >> np.uint64(32)).astype(np.int64)
         starts = np.cumsum(spans) - spans
         starts += np.repeat(firsts - starts[firsts], lengths)
         begins[starts[starts < np.repeat(firsts + lengths, lengths)]] = True
@@ -175,35 +175,35 @@ class Masking:
             scores = times / (1 + times)
         document = np.repeat(np.arange(len(lengths)), lengths)[heads]
         ordinary = ~self.is_special[ids[heads]]
-        expected = rate * np.bincount(document, ordinary if sizes is None else ordinary * sizes, len(lengths))
-        drawn = uniform(mix64(samples["keys"] ^ _COUNTS)).astype(np.float64)
-        skipped = np.rint(turn * expected)
-        ends = np.rint((turn + 1) * expected) if self.fixed_count else np.floor(expected + drawn)
+        quotas = rate * np.bincount(document, ordinary if sizes is None else ordinary * sizes, len(lengths))
+        draws = uniform(mix64(samples["keys"] ^ _COUNTS)).astype(np.float64)
+        skips = np.rint(turn * quotas)
+        ends = np.rint((turn + 1) * quotas) if self.fixed_count else np.floor(quotas + draws)
         chances = None if sizes is None else uniform(mix64(bits[heads] ^ _LAST))
-        return lowest(scores, ordinary, document, ends - skipped, sizes, chances, skipped)
+        return lowest(scores, ordinary, document, ends - skips, sizes, chances, skips)
 
-    def _replaced(
+    def _replace(
         self,
         ids: NDArray[np.int64],
-        chosen: NDArray[np.int64],
+        targets: NDArray[np.int64],
         bits: NDArray[np.uint64],
         deciding: NDArray[np.int64],
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Returns the ids with `chosen` tokens [M] replaced, and the labels; bits of `deciding` tokens decide how."""
+        """Returns the ids with the `targets` [M] replaced, and the labels; bits of `deciding` tokens decide how."""
         labels = np.full_like(ids, IGNORED)
-        labels[chosen] = ids[chosen]
+        labels[targets] = ids[targets]
         # `uniform` reads the upper bits; what replaces a target comes from the lower ones
-        low = bits[chosen] & np.uint64(2**40 - 1)
-        share = (low if deciding is chosen else bits[deciding]) & np.uint64(2**12 - 1)
+        low = bits[targets] & np.uint64(2**40 - 1)
+        share = (low if deciding is targets else bits[deciding]) & np.uint64(2**12 - 1)
         ordinary = self.ordinary_ids
-        drawn = ordinary[(low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)]
-        masked = ids.copy()
-        masked[chosen] = np.where(
+        random_ids = ordinary[(low >> np.uint64(12)) * np.uint64(len(ordinary)) >> np.uint64(28)]
+        masked_ids = ids.copy()
+        masked_ids[targets] = np.where(
             share < self.masks_below,
             self.mask_token_id,
-            np.where(share < self.draws_below, drawn, ids[chosen]),
+            np.where(share < self.draws_below, random_ids, ids[targets]),
         )
-        return masked, labels
+        return masked_ids, labels
 
 
 def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
@@ -213,8 +213,8 @@ def word_bounds(tokenizer: Any) -> NDArray[np.uint8]:
     Chinese characters are words of their own. Raises ValueError for a tokenizer whose tokens are all whole words.
     """
     if not getattr(tokenizer, "is_fast", False):
-        given = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
-        problem = f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {given}"
+        reason = "without one" if tokenizer is None else f"not a {type(tokenizer).__name__}"
+        problem = f"objective.masking=words needs tokenizer, a fast tokenizer of transformers, {reason}"
         raise ValueError(problem)
     vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     decoder = tokenizer.backend_tokenizer.decoder
@@ -248,9 +248,9 @@ def lowest(
     `values` [U] are in [0, 1). With `sizes` [U] and `chances` [U] in [0, 1) it marks units of several tokens; the last
     unit only if its chance is below the share of it that fits. The `skipped` [D] lowest tokens count as the highest.
     """
-    allowed = np.flatnonzero(among)
+    pool = np.flatnonzero(among)
     # one key sorts 18 times as fast as `lexsort`; float64 holds the number of a document and 24 bits
-    order = allowed[np.argsort(document[allowed] + values[allowed].astype(np.float64), kind="stable")]
+    order = pool[np.argsort(document[pool] + values[pool].astype(np.float64), kind="stable")]
     of, place = document[order], np.arange(len(order), dtype=np.float64)
     if sizes is None or chances is None:
         totals = np.bincount(of, minlength=len(number))
@@ -260,6 +260,6 @@ def lowest(
     place = place - (np.cumsum(totals) - totals)[of]
     if skipped is not None:
         place = (place - skipped[of]) % totals[of]
-    marked = np.zeros(len(values), dtype=bool)
-    marked[order[place < number[of]]] = True
-    return marked
+    mask = np.zeros(len(values), dtype=bool)
+    mask[order[place < number[of]]] = True
+    return mask

@@ -30,9 +30,9 @@ class MaskedTargetsCollator(FlatCollator):
 
     def __init__(self, tokenizer: Any = None, token_counts: TokenCounts | None = None, **shared: Any) -> None:
         super().__init__(**shared)
-        self.tokenizer, chosen = tokenizer, self.options
-        units = (chosen.masking, chosen.max_span, chosen.mask_share, chosen.random_share)
-        others = (chosen.fixed_count, chosen.favour, tokenizer, token_counts)
+        self.tokenizer, option = tokenizer, self.options
+        units = (option.masking, option.max_span, option.mask_share, option.random_share)
+        others = (option.fixed_count, option.favour, tokenizer, token_counts)
         self.training_masks, self.validation_masks = Masking(self, *units, *others), Masking(self)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -41,8 +41,8 @@ class MaskedTargetsCollator(FlatCollator):
             masks, rate = self.validation_masks, self.options.validation_mlm_probability
         else:
             masks, rate = self.training_masks, self.rate_at(tokenized.get("progress", 0.0))
-        masked, labels = masks.masked(tokenized, bits, rate)
-        return {"input_ids": masked, "labels": labels}
+        masked_ids, labels = masks.mask_tokens(tokenized, bits, rate)
+        return {"input_ids": masked_ids, "labels": labels}
 
     def rate_at(self, progress: float) -> float:
         first, last = self.options.mlm_probability, self.options.final_mlm_probability
@@ -88,9 +88,9 @@ class MaskedLanguageModelingCollator(MaskedTargetsCollator):
         from tiryns.runner.models.distillation.masked_lm import DistilledMaskedLM
         from tiryns.runner.models.distillation.teacher import load_teacher
 
-        known = ("AutoModelForMaskedLM", self.tokenizer)
-        loaded = load_teacher(options.teacher, *known, max_length=self.max_sequence_length)
-        return DistilledMaskedLM(pretrained, SparseMaskedLM(loaded), options)
+        arguments = ("AutoModelForMaskedLM", self.tokenizer)
+        teacher = load_teacher(options.teacher, *arguments, max_length=self.max_sequence_length)
+        return DistilledMaskedLM(pretrained, SparseMaskedLM(teacher), options)
 
 
 class ReplacedTokenDetectionCollator(FlatCollator):
@@ -119,8 +119,8 @@ class ReplacedTokenDetectionCollator(FlatCollator):
     @takes_options(pretraining.ReplacedTokenDetection)
     def __init__(self, tokenizer: PreTrainedTokenizerBase | None = None, **shared: Any) -> None:
         super().__init__(**shared)
-        chosen, share = self.options, 1 - self.options.kept_share
-        self.training_masks = Masking(self, chosen.masking, chosen.max_span, share, 0.0, tokenizer=tokenizer)
+        option, share = self.options, 1 - self.options.kept_share
+        self.training_masks = Masking(self, option.masking, option.max_span, share, 0.0, tokenizer=tokenizer)
         self.validation_masks = Masking(self, mask_share=share, random_share=0.0)
 
     def flat_labels(self, tokenized: FlatSamples) -> FlatSamples:
@@ -129,8 +129,8 @@ class ReplacedTokenDetectionCollator(FlatCollator):
         if tokenized.get("evaluation"):
             masks, rate = self.validation_masks, self.options.validation_mlm_probability
         bits = token_bits(tokenized["keys"], tokenized["lengths"])
-        masked, labels = masks.masked(tokenized, bits, rate)
-        return {"input_ids": masked, "labels": labels}
+        masked_ids, labels = masks.mask_tokens(tokenized, bits, rate)
+        return {"input_ids": masked_ids, "labels": labels}
 
     def weight(self, labelled: FlatSamples) -> float:
         """Returns the number of tokens, including special tokens; 0 for fillers."""
@@ -200,11 +200,11 @@ class EnhancedMaskedLanguageModelingCollator(FlatCollator):
             masks = self.training_masks
             if labelled.get("evaluation"):
                 masks, rate = self.validation_masks, self.options.validation_mlm_probability
-            masked, labels = masks.masked(labelled, bits, rate)
-            chosen = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
-            batch["encoder_input_ids"] = spread(masked, places, shape, self.pad_token_id)
-            batch["encoder_target_positions"] = torch.from_numpy(places[chosen])
-            batch["encoder_targets"] = torch.from_numpy(labels[chosen])
+            masked_ids, labels = masks.mask_tokens(labelled, bits, rate)
+            indices = np.flatnonzero((labels != IGNORED) & (labelled["labels"] != IGNORED))
+            batch["encoder_input_ids"] = spread(masked_ids, places, shape, self.pad_token_id)
+            batch["encoder_target_positions"] = torch.from_numpy(places[indices])
+            batch["encoder_targets"] = torch.from_numpy(labels[indices])
             batch["encoder_rate"] = torch.tensor(rate)
         return batch
 

@@ -37,35 +37,35 @@ def takes_options(
         >>> ShiftCollator(0, 4, 50, by=2)([{"input_ids": [7, 8, 9]}])["labels"].tolist()
         [[9, 7, 8]]
     """
-    own = {f.name: f for f in fields(option) if f.name != "_target_"}
-    known = {**COMMON, **{name: f.default for name, f in own.items() if f.default is not MISSING}, **defaults}
+    spec = {f.name: f for f in fields(option) if f.name != "_target_"}
+    base = {**COMMON, **{name: f.default for name, f in spec.items() if f.default is not MISSING}, **defaults}
     order = (*FIRST, *(leading or COMMON))
 
-    def decorated(init: Callable[..., None]) -> Callable[..., None]:
-        written = signature(init)
-        first, *others = written.parameters.values()
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        original = signature(init)
+        first, *others = original.parameters.values()
         parameters = [
             first,
-            *(Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=known.get(n, Parameter.empty)) for n in order),
-            *(Parameter(n, Parameter.KEYWORD_ONLY, default=known[n]) for n in own if n not in order),
+            *(Parameter(n, Parameter.POSITIONAL_OR_KEYWORD, default=base.get(n, Parameter.empty)) for n in order),
+            *(Parameter(n, Parameter.KEYWORD_ONLY, default=base[n]) for n in spec if n not in order),
             *(p.replace(kind=Parameter.KEYWORD_ONLY) for p in others if p.name not in order and p.kind != p.VAR_KEYWORD),
             *(p for p in others if p.kind == p.VAR_KEYWORD),
         ]  # fmt: skip
-        taken = written.replace(parameters=parameters)
+        taken = original.replace(parameters=parameters)
 
         @wraps(init)
-        def taking(self: Any, *given: object, **values: object) -> None:
+        def taking(self: Any, *positional: object, **values: object) -> None:
             try:
-                bound = taken.bind(self, *given, **values)
+                bound = taken.bind(self, *positional, **values)
             except TypeError as error:
                 raise TypeError(f"{type(self).__name__}: {error}") from None
             bound.apply_defaults()
             arguments = dict(list(bound.arguments.items())[1:])
             arguments |= arguments.pop(others[-1].name, {})
-            self.options = option(**{name: arguments.pop(name) for name in own})
+            self.options = option(**{name: arguments.pop(name) for name in spec})
             init(self, **arguments)
 
         taking.__signature__ = taken  # type: ignore[attr-defined]
         return taking
 
-    return decorated
+    return decorate

@@ -84,20 +84,20 @@ def pad_samples(samples: Samples, pad_token_id: int, longest: int, columns: Sequ
     for number, sample in enumerate(samples):
         is_mapping = isinstance(sample, Mapping)
         if not is_mapping or "input_ids" not in sample:
-            given = f"with {', '.join(sample)}" if is_mapping else f"a {type(sample).__name__}"
-            raise ValueError(f"sample {number} has no input_ids, but is {given}: tokenise the samples first")
+            kind = f"with {', '.join(sample)}" if is_mapping else f"a {type(sample).__name__}"
+            raise ValueError(f"sample {number} has no input_ids, but is {kind}: tokenise the samples first")
     ids = [_array(sample, number, "input_ids") for number, sample in enumerate(samples)]
     lengths = [len(values) for values in ids]
     width = min(max(lengths), longest)
-    padded: Batch = {"input_ids": _rows(ids, width, pad_token_id)}
-    masked = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
+    batch: Batch = {"input_ids": _rows(ids, width, pad_token_id)}
+    with_mask = [{"attention_mask": np.ones(n), **sample} for sample, n in zip(samples, lengths, strict=True)]
     for name in ("attention_mask", *(name for name in columns if name in samples[0])):
-        values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(masked)]
-        padded[name] = _rows(values, width, 0)
+        values = [_array(sample, i, name, lengths[i]) for i, sample in enumerate(with_mask)]
+        batch[name] = _rows(values, width, 0)
     if "key" in samples[0]:
         keys = np.array([int(sample["key"]) % 2**64 for sample in samples], dtype=np.uint64)
-        padded["keys"] = torch.from_numpy(keys.view(np.int64))
-    return padded
+        batch["keys"] = torch.from_numpy(keys.view(np.int64))
+    return batch
 
 
 def column_of(samples: Samples, name: str) -> list[Any]:

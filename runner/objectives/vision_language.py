@@ -68,16 +68,16 @@ class VisionLanguageCollator(FlatCollator):
         """Returns `samples`, `prompt_lengths`, `image_counts` [D], `undecodable` samples, and fields for images."""
         samples = finetuning.sample_numbers(labelled)
         broken = torch.from_numpy(labelled["undecodable"])
-        found: MicroBatch = {
+        fields: MicroBatch = {
             "samples": samples.masked_fill(broken, -1),
             "undecodable": samples[broken & (samples >= 0)],
             "prompt_lengths": torch.from_numpy(labelled["prompt_lengths"]),
             "image_counts": torch.from_numpy(labelled["image_counts"]),
         }
         if labelled["images"]:
-            found["images"] = {n: torch.from_numpy(value) for n, value in labelled["images"].items()}
-            found["image_rows"] = {n: torch.from_numpy(value) for n, value in labelled["image_rows"].items()}
-        return found
+            fields["images"] = {n: torch.from_numpy(value) for n, value in labelled["images"].items()}
+            fields["image_rows"] = {n: torch.from_numpy(value) for n, value in labelled["image_rows"].items()}
+        return fields
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model with its head on the tokens that predict answers."""

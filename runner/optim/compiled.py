@@ -16,7 +16,7 @@ from torch.optim import SGD, Adagrad, Adam, AdamW, Optimizer, RMSprop
 
 from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.patches.torch import foreach
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 log = logging.getLogger("tiryns")
 
@@ -46,12 +46,12 @@ class Compiled:
     def __init__(
         self,
         function: Callable[..., Any],
-        what: str,
+        label: str,
         dynamic: bool | None = None,
         plain: Callable[..., Any] | None = None,
         cuda_graphs: bool = False,
     ) -> None:
-        self._plain, self._what = plain or function, what
+        self._plain, self._label = plain or function, label
         self._compiled: Callable[..., Any] | None = torch.compile(
             function, backend=BACKEND, fullgraph=True, dynamic=dynamic,
             mode="reduce-overhead" if cuda_graphs else None,
@@ -72,14 +72,14 @@ class Compiled:
                     raise
                 self._compiled = None
                 reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
-                log.info("%s: not compiled, as torch cannot (%s)", self._what, reason)
+                log.info("%s: not compiled, as torch cannot (%s)", self._label, reason)
         return self._plain(*arguments)
 
 
-def scaled_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
+def clip_to_limit(gradients: list[Tensor], limit: float) -> Tensor:
     """Clips gradients on one device as `torch.nn.utils.clip_grad_norm_` does; an infinite `limit` changes nothing."""
     norms = torch.stack(foreach.norm(gradients))
-    norm: Tensor = torch.linalg.vector_norm(widened(norms))
+    norm: Tensor = torch.linalg.vector_norm(widen(norms))
     if math.isfinite(limit):
         foreach.mul_(gradients, factor_to(limit, norm))
     return norm
@@ -100,15 +100,15 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     Fused optimizers (one kernel already) and optimizers outside `COMPILABLE` stay uncompiled. So do hooks and closures.
     """
-    fused = any(group.get("fused") for group in optimizer.param_groups)
-    if type(optimizer) not in COMPILABLE or fused or not on_gpu(parameters_of(optimizer)):
+    is_fused = any(group.get("fused") for group in optimizer.param_groups)
+    if type(optimizer) not in COMPILABLE or is_fused or not on_gpu(parameters_of(optimizer)):
         return False
     update = inspect.unwrap(type(optimizer).step)
     rates = [torch.tensor(0.0) for _ in optimizer.param_groups]
-    given: list[float | Tensor] = []
+    original_rates: list[float | Tensor] = []
 
     def put_back() -> None:
-        for group, rate in zip(optimizer.param_groups, given, strict=True):
+        for group, rate in zip(optimizer.param_groups, original_rates, strict=True):
             group["lr"] = rate
 
     def plainly() -> None:
@@ -119,7 +119,7 @@ def compile_step(optimizer: Optimizer) -> bool:
 
     def step(self: Optimizer, closure: Callable[[], float] | None = None) -> float | None:
         loss = None if closure is None else closure()
-        given[:] = [group["lr"] for group in self.param_groups]
+        original_rates[:] = [group["lr"] for group in self.param_groups]
         for group, rate in zip(self.param_groups, rates, strict=True):
             group["lr"] = rate.fill_(group["lr"])  # a number would be compiled in, and anew in each step
         try:

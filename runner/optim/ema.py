@@ -12,7 +12,7 @@ from torch.optim.optimizer import StateDict
 from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
-from tiryns.runner.widening import at_least_fp32, widened
+from tiryns.runner.widening import at_least_fp32, widen
 
 
 class WeightAverage:
@@ -57,8 +57,8 @@ class WeightAverage:
     def train(self) -> None:
         """Puts the trained weights back into the model."""
         with torch.no_grad():
-            for p, trained in self._trained.items():
-                p.copy_(trained)
+            for p, weight in self._trained.items():
+                p.copy_(weight)
         self._trained.clear()
 
     def eval(self) -> None:
@@ -85,17 +85,17 @@ class WeightAverage:
         for group in optimizer.param_groups:
             n = group["averaged"] = group.get("averaged", 0) + 1
             decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
-            moved = [p for p in group["params"] if p.grad is not None]
-            for p in moved:  # optimizers take an empty state for a first step, so the average comes after it
+            params = [p for p in group["params"] if p.grad is not None]
+            for p in params:  # optimizers take an empty state for a first step, so the average comes after it
                 if p in self._first:
                     optimizer.state[p]["average"] = self._first.pop(p)
-            if moved:
-                averages = [optimizer.state[p]["average"] for p in moved]
-                foreach.lerp_(averages, [widened(p.detach()) for p in moved], 1 - decay)
+            if params:
+                averages = [optimizer.state[p]["average"] for p in params]
+                foreach.lerp_(averages, [widen(p.detach()) for p in params], 1 - decay)
 
-    def _before_load(self, optimizer: Optimizer, saved: StateDict) -> None:
-        numbers = [number for group in saved["param_groups"] for number in group["params"]]
-        self._saved = [saved["state"].get(number, {}).get("average") for number in numbers]
+    def _before_load(self, optimizer: Optimizer, state_dict: StateDict) -> None:
+        numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
+        self._saved = [state_dict["state"].get(number, {}).get("average") for number in numbers]
 
     def _after_load(self, optimizer: Optimizer) -> None:
         """Restores the averages in at least fp32, as torch casts state to the type of its weights."""

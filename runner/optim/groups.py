@@ -71,22 +71,22 @@ def parameter_groups(
                     "not groups."
                 )
             return groups_as_given(model, lr, weight_decay, matrices_apart, lr_of_others)
-    named = parts(model)
-    if not named:
+    by_name = parts(model)
+    if not by_name:
         raise ValueError("The model has no trainable parameter: everything is frozen.")
     if not 0.0 < layer_decay <= 1.0:
         raise ValueError(f"layer_decay={layer_decay} must lie in (0, 1]; 1.0 gives all layers the same rate.")
-    scales = dict.fromkeys(named, (1.0, ""))
+    scales = dict.fromkeys(by_name, (1.0, ""))
     if layer_decay != 1.0:
-        scales = _scales_by_depth(named, layer_decay)
+        scales = _scales_by_depth(by_name, layer_decay)
     if by_width:
         from tiryns.runner.optim.width import scale_by_width
 
-        scales = scale_by_width(scales, model, named, parametrization, base_width)
-    matching = [(override, _matches(override, named)) for override in overrides]
+        scales = scale_by_width(scales, model, by_name, parametrization, base_width)
+    matching = [(override, _matches(override, by_name)) for override in overrides]
     decays = {"embeddings": decay_embeddings, "no_decay": decay_vectors}
     groups: dict[tuple[str, float, float], Group] = {}
-    for name, (parameter, role, _) in named.items():
+    for name, (parameter, role, _) in by_name.items():
         hidden = matrices_apart and role == "matrix" and parameter.ndim == 2
         rate, decay = lr if hidden or lr_of_others is None else lr_of_others, weight_decay
         group = "matrices" if hidden else GROUPS.get(role, "no_decay")
@@ -96,14 +96,14 @@ def parameter_groups(
         rate = usual = rate * scale
         for override, names in matching:
             if name in names:
-                own, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
-                rate = own if own is not None else rate if factor is None else usual * factor
+                new_lr, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
+                rate = new_lr if new_lr is not None else rate if factor is None else usual * factor
                 decay = decay if own_decay is None else own_decay
                 label += f"/{override['pattern']}"
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}
-        made = groups.setdefault((group + label, rate, decay), new)
-        made["params"].append(parameter)
-        made["param_names"].append(name)
+        entry = groups.setdefault((group + label, rate, decay), new)
+        entry["params"].append(parameter)
+        entry["param_names"].append(name)
     return sorted(groups.values(), key=lambda group: ORDER.index(group["name"].split("/")[0]))
 
 
@@ -112,15 +112,15 @@ def holds_hidden_matrices(group: Group) -> bool:
     return bool(group["name"].split("/")[0] == "matrices")
 
 
-def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
+def _scales_by_depth(by_name: Mapping[str, Part], layer_decay: float) -> dict[str, tuple[float, str]]:
     """Returns each parameter's layer_decay ** n and label (ELECTRA, arXiv 2003.10555); n counts layers from its own on.
 
     Parameters before a tower's layers, and all embeddings, count as one more layer; n is 0 for those after the layers.
     """
-    if not (layers := depths(named.values())):
+    if not (layers := depths(by_name.values())):
         raise ValueError(f"layer_decay={layer_decay}: the model has no list of layers to count.")
     scales = {}
-    for name, (_, role, (tower, layer, below)) in named.items():
+    for name, (_, role, (tower, layer, below)) in by_name.items():
         if layer is not None:
             scales[name] = (layer_decay ** (layers[tower] - layer), f"/layer{layer}")
         elif below or role == "embedding":
@@ -131,18 +131,18 @@ def _scales_by_depth(named: Mapping[str, Part], layer_decay: float) -> dict[str,
     return scales
 
 
-def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
+def _matches(override: Settings, by_name: Mapping[str, Part]) -> set[str]:
     pattern, settings = override.get("pattern"), ("lr", "lr_scale", "weight_decay")
-    given = {name: override[name] for name in settings if override.get(name) is not None}
-    unknown, both = {*override} - {"pattern", *settings}, {"lr", "lr_scale"} <= given.keys()
-    if not pattern or not given or unknown or both or min(given.values()) < 0:
+    values = {name: override[name] for name in settings if override.get(name) is not None}
+    unknown, both = {*override} - {"pattern", *settings}, {"lr", "lr_scale"} <= values.keys()
+    if not pattern or not values or unknown or both or min(values.values()) < 0:
         raise ValueError(
             f"overrides: expected a pattern of parameter names, such as '*.layer.0.*', with lr (or lr_scale), "
             f"weight_decay or both, each 0 or more, not {dict(override)}"
         )
-    names = set(names_of_pattern(pattern, named))
+    names = set(names_of_pattern(pattern, by_name))
     if not names:
-        close = difflib.get_close_matches(pattern, list(named), n=3, cutoff=0.3) or list(named)[:3]
+        close = difflib.get_close_matches(pattern, list(by_name), n=3, cutoff=0.3) or list(by_name)[:3]
         raise ValueError(
             f"overrides: pattern '{pattern}' matches no trainable parameter. Patterns match whole names "
             f"('*' for anything; 're:' for a regular expression anywhere in it), such as {', '.join(close)}."
@@ -151,7 +151,7 @@ def _matches(override: Settings, named: Mapping[str, Part]) -> set[str]:
 
 
 def groups_as_given(
-    given: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
+    groups: Sequence[Group], lr: float, weight_decay: float, matrices_apart: bool, lr_of_others: float | None
 ) -> Groups:
     """Returns the given groups with names, and with `lr` and `weight_decay` if they lack these.
 
@@ -159,42 +159,42 @@ def groups_as_given(
     its hidden matrices (see `runner.optim.roles`), and its other parameters with the rate `lr_of_others`. If a group
     sets `use_muon`, all its parameters belong to the former (true) or to the latter (false).
     """
-    found: Groups = []
-    named = [_named(group, number) for number, group in enumerate(given)]
-    role = {id(part.parameter): part.role for part in parts([*chain(*named)]).values()}
-    for number, group in enumerate(given):
-        own = {name: value for name, value in group.items() if name not in ("params", "param_names", "name")}
+    new_groups: Groups = []
+    named_parameters = [_named_parameters(group, number) for number, group in enumerate(groups)]
+    role = {id(part.parameter): part.role for part in parts([*chain(*named_parameters)]).values()}
+    for number, group in enumerate(groups):
+        settings = {name: v for name, v in group.items() if name not in ("params", "param_names", "name")}
         halves: dict[bool, list[tuple[str, torch.Tensor]]] = {}
-        for name, parameter in named[number]:
+        for name, parameter in named_parameters[number]:
             hidden = matrices_apart and parameter.ndim == 2 and role.get(id(parameter)) == "matrix"
-            halves.setdefault(own.get("use_muon", hidden), []).append((name, parameter))
+            halves.setdefault(settings.get("use_muon", hidden), []).append((name, parameter))
         label = group.get("name", f"group{number}")
         rest = f"others/{label}" if matrices_apart and label.split("/")[0] == "matrices" else label
         for hidden, members in sorted(halves.items(), reverse=True) or [(False, [])]:
-            found.append(
+            new_groups.append(
                 {
                     "name": f"matrices/{label}" if hidden else rest,
                     "params": [parameter for _, parameter in members],
                     "param_names": [name for name, _ in members],
                     "lr": lr if hidden or lr_of_others is None else lr_of_others,
                     "weight_decay": weight_decay,
-                    **own,
+                    **settings,
                 }
             )
-    return found
+    return new_groups
 
 
-def _named(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
+def _named_parameters(group: Group, number: int) -> list[tuple[str, torch.Tensor]]:
     """Returns the parameters of a group with their names, which are by default their indices."""
     if "params" not in group:
         raise ValueError(f"group {number} has no 'params'; it has {', '.join(group)}")
     params = [group["params"]] if isinstance(group["params"], torch.Tensor) else list(group["params"])
     names = group.get("param_names") or [f"group{number}.parameter{i}" for i in range(len(params))]
-    named = [p if isinstance(p, tuple) else (name, p) for name, p in zip(names, params, strict=True)]
-    for name, parameter in named:
+    pairs = [p if isinstance(p, tuple) else (name, p) for name, p in zip(names, params, strict=True)]
+    for name, parameter in pairs:
         if not isinstance(parameter, torch.Tensor):
             raise ValueError(f"group {number} holds a {type(parameter).__name__} as {name}: give parameters")
-    return named
+    return pairs
 
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:

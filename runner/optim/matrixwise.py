@@ -62,9 +62,9 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
 
     from tiryns.runner.optim.algorithms.adapted import PlainShampoo
 
-    known = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
-    check_choice("graft_type", settings["graft_type"], known)
-    settings["graft_type"] = known[settings["graft_type"]]
+    numbers = {kind.name.lower(): int(kind) for kind in LayerWiseGrafting}
+    check_choice("graft_type", settings["graft_type"], numbers)
+    settings["graft_type"] = numbers[settings["graft_type"]]
     return PlainShampoo(
         groups, moving_average_for_momentum=True, decoupled_weight_decay=True, shape_interpretation=False,
         nesterov=False, **settings,
@@ -132,7 +132,7 @@ def split(
 
     If a group is split, the names of its parts contain the value.
     """
-    found: Groups = []
+    new_groups: Groups = []
     for group in groups:
         parts: dict[int | None, Group] = {}
         for name, parameter in zip(group["param_names"], group["params"], strict=True):
@@ -145,8 +145,8 @@ def split(
                 part["name"] += f"/{label}{value or 0}"
             if value is None:
                 del part[setting]
-            found.append(part)
-    return found
+            new_groups.append(part)
+    return new_groups
 
 
 def with_ranks(groups: Groups) -> Groups:

@@ -58,7 +58,7 @@ def parts(model: ParamsLike) -> dict[str, Part]:
     outputs = {path: head for path, head in outputs.items() if isinstance(head, nn.Module)}
     heads = {id(p) for head in outputs.values() for p in head.parameters(recurse=False)}
     language_models = tuple(path + "." if path else "" for path in outputs)
-    found = {}
+    by_name = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
@@ -68,14 +68,14 @@ def parts(model: ParamsLike) -> dict[str, Part]:
             transforms = id(parameter) not in heads and name.startswith(language_models)
             role = "matrix" if transforms else "head"
         own_name = name.replace("_orig_mod.", "")  # torch.compile's addition
-        found[own_name] = Part(parameter, role or _weight_at(place), place)
-    return found
+        by_name[own_name] = Part(parameter, role or _weight_at(place), place)
+    return by_name
 
 
-def depths(named: Iterable[Part]) -> dict[str, int]:
+def depths(all_parts: Iterable[Part]) -> dict[str, int]:
     """Returns the number of layers of each tower."""
     layers: dict[str, int] = {}
-    for _, _, (tower, layer, _) in named:
+    for _, _, (tower, layer, _) in all_parts:
         if layer is not None:
             layers[tower] = max(layers.get(tower, 0), layer + 1)
     return layers
@@ -140,16 +140,16 @@ def _in_order(at: dict[str, tuple[str, int] | None], networks: Mapping[str, str 
     """Returns all places: a parameter without a layer in `at` is before its network's next layers, or after the last."""
     last = {networks[name]: here[0] for name, here in at.items() if here}
     following: dict[str | None, str] = {}
-    found = {}
+    places = {}
     for name, here in reversed(at.items()):
         network = networks[name]
         if here:
             following[network] = here[0]
-            found[name] = Place(*here, below=False)
+            places[name] = Place(*here, below=False)
         else:
             tower = following.get(network)
-            found[name] = Place(tower or last.get(network, ""), None, tower is not None)
-    return {name: found[name] for name in at}
+            places[name] = Place(tower or last.get(network, ""), None, tower is not None)
+    return {name: places[name] for name in at}
 
 
 def _bodies(model: nn.Module) -> dict[str, tuple[str, dict[str, str]]]:
@@ -187,7 +187,7 @@ def _layer_lists(body: nn.Module, prefix: str, without: list[str]) -> dict[str, 
 
 def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
     """Returns roles and places by the parameters' names, which state the layer; ValueError for other objects."""
-    named: dict[int, tuple[str, nn.Parameter]] = {}
+    pairs: dict[int, tuple[str, nn.Parameter]] = {}
     for number, item in enumerate(params):
         name, parameter = item if isinstance(item, tuple) else (f"parameter{number}", item)
         if not isinstance(parameter, torch.Tensor):
@@ -196,11 +196,11 @@ def _parts_by_name(params: Iterable[Any]) -> dict[str, Part]:
                 f"params[{number}] is a {kind}; give a model, parameters or (name, parameter) pairs."
             )
         if parameter.requires_grad:
-            named.setdefault(id(parameter), (name, parameter))  # type: ignore[arg-type]
-    hits = {name: LAYER.match(name) for name, _ in named.values()}
+            pairs.setdefault(id(parameter), (name, parameter))  # type: ignore[arg-type]
+    hits = {name: LAYER.match(name) for name, _ in pairs.values()}
     at = {name: (hit[1] or hit[0], int(hit[2])) if hit else None for name, hit in hits.items()}
     places = _in_order(at, dict.fromkeys(at))
     return {
         name: Part(parameter, _kind(name, parameter, None) or _weight_at(places[name]), places[name])
-        for name, parameter in named.values()
+        for name, parameter in pairs.values()
     }

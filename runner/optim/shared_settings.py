@@ -107,36 +107,36 @@ def optimizer(
     """
 
     def declare(function: Callable[..., Optimizer]) -> Callable[..., Optimizer]:
-        name, own = function.__name__, [*signature(function).parameters.values()][1:]
+        name, fields = function.__name__, [*signature(function).parameters.values()][1:]
         if option is not None:
-            own = [p for p in signature(option).parameters.values() if p.name not in (*SHARED, "_target_")]
-        has_8_bit = any(setting.name == "quantized" for setting in own)
+            fields = [p for p in signature(option).parameters.values() if p.name not in (*SHARED, "_target_")]
+        has_8_bit = any(setting.name == "quantized" for setting in fields)
         model = Parameter("model", Parameter.POSITIONAL_OR_KEYWORD, annotation=ParamsLike)
-        named = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty) for p in own}
-        taken = Signature([model, *{**SHARED, **named}.values()])
+        by_name = {p.name: p.replace(kind=Parameter.KEYWORD_ONLY, default=Parameter.empty) for p in fields}
+        taken = Signature([model, *{**SHARED, **by_name}.values()])
 
         @wraps(function)
         def make(*arguments: object, **keywords: object) -> Optimizer:
-            given = taken.bind(*arguments, **keywords).arguments
-            if given["quantized"] and not has_8_bit:
+            values = taken.bind(*arguments, **keywords).arguments
+            if values["quantized"] and not has_8_bit:
                 from tiryns.runner.optim.table import with_8_bit_variant
 
-                known = ", ".join(with_8_bit_variant())
-                raise ValueError(f"{name} has no 8-bit variant; set quantized=false or choose from {known}")
-            if not decoupled and (wrong := next((n for n in SWITCHES[:2] if given[n]), None)):
+                names = ", ".join(with_8_bit_variant())
+                raise ValueError(f"{name} has no 8-bit variant; set quantized=false or choose from {names}")
+            if not decoupled and (wrong := next((n for n in SWITCHES[:2] if values[n]), None)):
                 raise ValueError(f"{name} has no decay that is decoupled from its update; set {wrong}=false")
-            shared = {n: given[n] for n in ("model", *SHARED) if n not in SWITCHES}
-            lr = given[lr_of_others] if lr_of_others else None
-            groups = parameter_groups(**shared, matrices_apart=matrices_apart, lr_of_others=lr)
-            for group in groups if given["fully_decoupled"] else ():
+            shared_values = {n: values[n] for n in ("model", *SHARED) if n not in SWITCHES}
+            lr = values[lr_of_others] if lr_of_others else None
+            groups = parameter_groups(**shared_values, matrices_apart=matrices_apart, lr_of_others=lr)
+            for group in groups if values["fully_decoupled"] else ():
                 group["weight_decay"] /= group["lr"] or 1.0  # the optimizer multiplies it by the rate
-            made = function(groups, **{p.name: _as_pair(p, given[p.name]) for p in own})
-            if given["cautious_decay"]:
-                CautiousDecay(made)
-            for group in made.param_groups:
-                group["optimizer"] = f"{name} 8-bit" if given["quantized"] else name
-            made.register_load_state_dict_pre_hook(_with_present_settings)
-            return made
+            instance = function(groups, **{p.name: _as_pair(p, values[p.name]) for p in fields})
+            if values["cautious_decay"]:
+                CautiousDecay(instance)
+            for group in instance.param_groups:
+                group["optimizer"] = f"{name} 8-bit" if values["quantized"] else name
+            instance.register_load_state_dict_pre_hook(_with_present_settings)
+            return instance
 
         make.__signature__ = taken  # type: ignore[attr-defined]
         return make
@@ -153,14 +153,14 @@ def _as_pair(setting: Parameter, value: Any) -> Any:
     return float(value[0]), float(value[1])
 
 
-def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
+def _with_present_settings(optimizer: Optimizer, state_dict: StateDict) -> StateDict:
     """Returns the saved state with this optimizer's settings; raises ValueError for state of another kind."""
-    check_same(optimizer, saved["param_groups"])
+    check_same(optimizer, state_dict["param_groups"])
     groups = [
-        {**theirs, **{key: value for key, value in mine.items() if key not in STATE}}
-        for mine, theirs in zip(optimizer.param_groups, saved["param_groups"], strict=True)
+        {**saved_group, **{key: value for key, value in mine.items() if key not in STATE}}
+        for mine, saved_group in zip(optimizer.param_groups, state_dict["param_groups"], strict=True)
     ]
-    state = saved["state"]
+    state = state_dict["state"]
     if not hasattr(optimizer, "average"):  # it would be saved again, ever older
         state = {n: {k: v for k, v in entries.items() if k != "average"} for n, entries in state.items()}
     new = {n: group for group in groups for n in group["params"]}
@@ -169,24 +169,24 @@ def _with_present_settings(optimizer: Optimizer, saved: StateDict) -> StateDict:
         n: {k: v if isinstance(v, Tensor) or k in STATE else new[n].get(k, v) for k, v in entries.items()}
         for n, entries in state.items()
     }
-    return {**saved, "param_groups": groups, "state": state}
+    return {**state_dict, "param_groups": groups, "state": state}
 
 
-def check_same(optimizer: Optimizer, saved: Groups) -> None:
+def check_same(optimizer: Optimizer, saved_groups: Groups) -> None:
     """Raises ValueError unless the saved groups are of the same optimizer over the same parameters."""
     kind = optimizer.param_groups[0]["optimizer"]
-    other = saved[0].get("optimizer", kind) if saved else "none"
+    other = saved_groups[0].get("optimizer", kind) if saved_groups else "none"
     if other != kind:
         raise ValueError(f"the saved state is of the optimizer {other}, this run has {kind}; use the same")
-    mine = [list(group["param_names"]) for group in optimizer.param_groups]
-    theirs = [list(group.get("param_names", [])) for group in saved]
-    if mine == theirs:
+    names = [list(group["param_names"]) for group in optimizer.param_groups]
+    saved_names = [list(group.get("param_names", [])) for group in saved_groups]
+    if names == saved_names:
         return
-    here, there = {*chain(*mine)}, {*chain(*theirs)}
+    here, there = {*chain(*names)}, {*chain(*saved_names)}
     if here - there:
-        what = f"does not know {min(here - there)}"
+        reason = f"does not know {min(here - there)}"
     elif there - here:
-        what = f"holds {min(there - here)}, which is not trained here"
+        reason = f"holds {min(there - here)}, which is not trained here"
     else:
-        what = "groups the parameters in another way (decay_embeddings, decay_vectors, layer_decay or overrides differ)"
-    raise ValueError(f"the saved state of {kind} {what}; resume with the same model and parameter groups")
+        reason = "groups the parameters in another way (decay_embeddings, decay_vectors, layer_decay or overrides differ)"
+    raise ValueError(f"the saved state of {kind} {reason}; resume with the same model and parameter groups")

@@ -51,24 +51,24 @@ def get_optimizer(
     del settings["_target_"]
     check_names("optimizer", optimizer_kwargs or (), settings, f": {optimizer_name} has")
     params = params if isinstance(params, nn.Module) else list(params)
-    made = function_of(optimizer_name)(params, **{**settings, **(optimizer_kwargs or {})})
-    known = [*dict.fromkeys((*settings, *made.defaults, *ENTRIES))]
+    optimizer = function_of(optimizer_name)(params, **{**settings, **(optimizer_kwargs or {})})
+    allowed_names = [*dict.fromkeys((*settings, *optimizer.defaults, *ENTRIES))]
     for number, group in enumerate(() if isinstance(params, nn.Module) else params):
         names = group if isinstance(group, Mapping) else ()
-        check_names(f"params[{number}]", names, known, f": a group of {optimizer_name} has")
-    return made
+        check_names(f"params[{number}]", names, allowed_names, f": a group of {optimizer_name} has")
+    return optimizer
 
 
 def function_of(optimizer_name: str) -> Callable[..., Optimizer]:
     """Returns the function that the option of an optimizer names as its `_target_`."""
     target: str = vars(OPTIMIZERS[optimizer_name])["_target_"]
-    made: Callable[..., Optimizer] = get_object(
+    function: Callable[..., Optimizer] = get_object(
         f"tiryns.{target}" if target.startswith("runner.") else target
     )
-    return made
+    return function
 
 
 def with_8_bit_variant() -> list[str]:
     """Returns the names of the optimizers whose functions have a parameter `quantized`."""
     signatures = {name: inspect.signature(inspect.unwrap(function_of(name))) for name in OPTIMIZERS}
-    return [name for name, known in signatures.items() if "quantized" in known.parameters]
+    return [name for name, signature in signatures.items() if "quantized" in signature.parameters]

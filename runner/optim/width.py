@@ -24,20 +24,20 @@ Scales = dict[str, tuple[float, str]]
 
 
 def scale_by_width(
-    scales: Scales, model: ParamsLike, named: Mapping[str, Part], kind: str, base_width: int
+    scales: Scales, model: ParamsLike, by_name: Mapping[str, Part], kind: str, base_width: int
 ) -> Scales:
     """Returns the scales with the factors of a parametrization; raises ValueError if the model has no known width."""
     network, ratio = _network(model, base_width)
     if kind == "embedding":
-        factors = {name: 1 / ratio for name, part in named.items() if part.role == "embedding"}
+        factors = {name: 1 / ratio for name, part in by_name.items() if part.role == "embedding"}
     else:
         outputs, norm = _outputs(network)
-        kept, ours = {id(outputs.weight)}, {id(p) for p in norm.parameters()}
-        ours |= {id(part.parameter) for part in named.values() if part.role in ("matrix", "head")} - kept
-        factors = {name: ratio for name, part in named.items() if id(part.parameter) in ours}
-    changed = {name: factor for name, factor in factors.items() if factor != 1.0}
+        out_ids, ids = {id(outputs.weight)}, {id(p) for p in norm.parameters()}
+        ids |= {id(part.parameter) for part in by_name.values() if part.role in ("matrix", "head")} - out_ids
+        factors = {name: ratio for name, part in by_name.items() if id(part.parameter) in ids}
+    changes = {name: factor for name, factor in factors.items() if factor != 1.0}
     return {
-        name: (scale * changed.get(name, 1.0), f"{label}/width" if name in changed else label)
+        name: (scale * changes.get(name, 1.0), f"{label}/width" if name in changes else label)
         for name, (scale, label) in scales.items()
     }
 

@@ -17,9 +17,9 @@ _BLOCK = 1 << 14
 
 def mix64(x: np.ndarray) -> np.ndarray:
     """Applies SplitMix64's finaliser, a bijection of 64-bit words, to a uint64 array; returns the same shape."""
-    mixed = np.array(x, dtype=np.uint64, order="C")
-    _mix_in_place(mixed.reshape(-1))
-    return mixed
+    words = np.array(x, dtype=np.uint64, order="C")
+    _mix_in_place(words.reshape(-1))
+    return words
 
 
 def derive_seed(seed: int, *parts: int) -> int:
@@ -90,13 +90,13 @@ def _mix_in_place(words: np.ndarray, ramp: np.ndarray | None = None) -> None:
     scratch = np.empty(min(_BLOCK, len(words)), dtype=np.uint64)
     for start in range(0, len(words), _BLOCK):
         x = words[start : start + _BLOCK]
-        shifted = scratch[: len(x)]
+        high_bits = scratch[: len(x)]
         if ramp is not None:
             x += ramp[: len(x)]
             x += np.uint64(start * _GOLDEN & _MASK)
         for shift, multiplier in ((30, _MULTIPLIERS[0]), (27, _MULTIPLIERS[1])):
-            np.right_shift(x, np.uint64(shift), out=shifted)
-            x ^= shifted
+            np.right_shift(x, np.uint64(shift), out=high_bits)
+            x ^= high_bits
             x *= np.uint64(multiplier)
-        np.right_shift(x, np.uint64(31), out=shifted)
-        x ^= shifted
+        np.right_shift(x, np.uint64(31), out=high_bits)
+        x ^= high_bits

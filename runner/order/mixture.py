@@ -82,17 +82,17 @@ def _period(parts: tuple[int, ...]) -> NDArray[np.int32]:
     """
     period = sum(parts)
     sources = np.repeat(np.arange(len(parts)), parts)
-    own = np.array(parts, np.int64)[sources]
+    counts = np.array(parts, np.int64)[sources]
     before = np.arange(period) - np.repeat(np.cumsum(parts) - parts, parts)
-    first, last = before * period // own, -(-(before + 1) * period // own) - 1
+    first, last = before * period // counts, -(-(before + 1) * period // counts) - 1
     order = np.argsort(first, kind="stable")
     waiting: list[tuple[int, int]] = []
     coming = zip(first[order].tolist(), last[order].tolist(), sources[order].tolist(), strict=True)
     following = next(coming, None)
-    drawn = np.empty(period, np.int32)
+    draws = np.empty(period, np.int32)
     for number in range(period):
         while following is not None and following[0] <= number:
             heappush(waiting, following[1:])
             following = next(coming, None)
-        drawn[number] = heappop(waiting)[1]
-    return drawn
+        draws[number] = heappop(waiting)[1]
+    return draws

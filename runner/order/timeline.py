@@ -40,20 +40,20 @@ class Timeline:
 Pairs = list[list[int]]
 
 
-def merged(pairs: Iterable[Sequence[int]]) -> Pairs:
+def merge(pairs: Iterable[Sequence[int]]) -> Pairs:
     """Returns the same global batches as pairs in order, with a gap between any two.
 
     Example:
-        >>> merged([[7, 9], [1, 2], [3, 4], [8, 12]])
+        >>> merge([[7, 9], [1, 2], [3, 4], [8, 12]])
         [[1, 4], [7, 12]]
     """
-    found: Pairs = []
+    ranges: Pairs = []
     for first, last in sorted((int(first), int(last)) for first, last in pairs):
-        if found and first <= found[-1][1] + 1:
-            found[-1][1] = max(last, found[-1][1])
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1][1] = max(last, ranges[-1][1])
         else:
-            found.append([first, last])
-    return found
+            ranges.append([first, last])
+    return ranges
 
 
 def number_of(step: int, pairs: Pairs) -> int:
@@ -71,11 +71,11 @@ def number_of(step: int, pairs: Pairs) -> int:
     return number
 
 
-def passed(step: int, pairs: Pairs) -> Pairs:
+def pairs_before(step: int, pairs: Pairs) -> Pairs:
     """Returns the pairs that lie before the global batch of `step`: runs that share them have trained the same so far.
 
     Example:
-        >>> passed(2, [[1, 1], [4, 5]]), passed(3, [[1, 1], [4, 5]])
+        >>> pairs_before(2, [[1, 1], [4, 5]]), pairs_before(3, [[1, 1], [4, 5]])
         ([[1, 1]], [[1, 1], [4, 5]])
     """
     number = number_of(step, pairs)

@@ -33,11 +33,11 @@ def full_key(node: Node) -> str:
     return str(node._get_full_key(None))
 
 
-def noted(node: Any) -> Any:
+def raw_values(node: Any) -> Any:
     """Returns the unresolved values of a node: an interpolation as its text, such as `${seed}`, and a node as itself.
 
     Example:
-        >>> noted(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
+        >>> raw_values(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
         {'seed': 1, 'data': {'seed': '${seed}'}, 'model': '${data}'}
     """
     content = node._content
@@ -58,7 +58,7 @@ def parts(config: Any) -> Iterator[Part]:
         >>> [(name, value) for _, name, value in parts(config)]
         [('a', [1]), (0, 1), ('b', '${a}')]
     """
-    values = noted(config)
+    values = raw_values(config)
     for name, value in values.items() if isinstance(values, dict) else enumerate(values):
         if isinstance(value, DictConfig | ListConfig):
             if name != "hydra" or value._get_parent_container() is not value._get_root():
@@ -75,10 +75,10 @@ def used_value(node: Any, name: str | int, value: object) -> Any:
 
 def used_parts(config: Any) -> Iterator[Part]:
     """Yields the parts of a config with resolved values, and the parts of each node that a value refers to."""
-    for node, name, stated in parts(config):
-        value = used_value(node, name, stated)
+    for node, name, raw in parts(config):
+        value = used_value(node, name, raw)
         yield node, name, value
-        if value is not stated and isinstance(value, DictConfig | ListConfig):
+        if value is not raw and isinstance(value, DictConfig | ListConfig):
             yield from used_parts(value)
 
 
@@ -106,28 +106,28 @@ def quicken() -> None:
         kind.__deepcopy__ = function
 
 
-def _metadata(noted: Metadata, memo: object) -> Metadata:
+def _metadata(metadata: Metadata, memo: object) -> Metadata:
     """Returns a copy of a node's metadata; shares all entries except flags and resolver cache, as they never change."""
-    made = object.__new__(type(noted))
-    made.__dict__.update(noted.__dict__)
-    made.flags = dict(noted.flags or {})
-    cache: Any = noted.resolver_cache
-    made.resolver_cache = copy.deepcopy(cache) if cache else type(cache)(cache.default_factory)
-    return made
+    clone = object.__new__(type(metadata))
+    clone.__dict__.update(metadata.__dict__)
+    clone.flags = dict(metadata.flags or {})
+    cache: Any = metadata.resolver_cache
+    clone.resolver_cache = copy.deepcopy(cache) if cache else type(cache)(cache.default_factory)
+    return clone
 
 
 def _node(node: Node, memo: object, parent: Node | None = None) -> Node:
     """Returns a copy of a node and of all nodes below it; its parent is by default the node's own."""
-    made = object.__new__(type(node))
-    values = made.__dict__
+    clone = object.__new__(type(node))
+    values = clone.__dict__
     values.update(node.__dict__, _metadata=_metadata(node._metadata, memo), _flags_cache=None)
     if parent is not None:
         values["_parent"] = parent
-    content, inside = values.get("_content"), partial(_node, memo=memo, parent=made)
+    content, inside = values.get("_content"), partial(_node, memo=memo, parent=clone)
     if isinstance(content, dict):
         values["_content"] = dict(zip(content, map(inside, content.values()), strict=True))
     elif isinstance(content, list):
         values["_content"] = list(map(inside, content))
     elif isinstance(content, Node):
         values["_content"] = inside(content)
-    return made
+    return clone

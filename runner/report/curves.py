@@ -83,14 +83,14 @@ def thin_out(steps: Ints, values: Floats, max_points: int) -> tuple[Ints, Floats
     """Keeps about `max_points` of N points: the ends, and each stretch's lowest and highest point, or nan for a gap."""
     if len(steps) <= max_points:
         return steps, values
-    kept = {0, len(steps) - 1}
+    indices = {0, len(steps) - 1}
     for stretch in np.array_split(np.arange(len(steps)), max(1, max_points // 2)):
         finite = stretch[np.isfinite(values[stretch])]
         if len(finite):
-            kept |= {int(finite[values[finite].argmin()]), int(finite[values[finite].argmax()])}
+            indices |= {int(finite[values[finite].argmin()]), int(finite[values[finite].argmax()])}
         else:
-            kept.add(int(stretch[0]))
-    order = np.array(sorted(kept))
+            indices.add(int(stretch[0]))
+    order = np.array(sorted(indices))
     return steps[order], values[order]
 
 
@@ -124,20 +124,20 @@ def curves_of(
 def run_charts(metrics: dict[str, Series], results: dict[str, float]) -> list[Chart]:
     """Returns the charts of one run: loss, learning rate, speed and gradient norm first, then all others."""
     sets = [name for key in metrics if (name := validation_set(key)) is not None]
-    known = (*UNITS, *(title for title, *_ in KNOWN.values()))
-    places: dict[str, dict[str, str]] = {title: {} for title in known}
+    known_titles = (*UNITS, *(title for title, *_ in KNOWN.values()))
+    places: dict[str, dict[str, str]] = {title: {} for title in known_titles}
     for key in metrics:
         if key not in ("train/epoch", "epoch"):
             title, name = _place(key, sets)
             places.setdefault(title, {})[key] = name
     titles = sorted((title for title in places if places[title]), key=lambda title: title in metrics)
     others = [title for title in titles if title in metrics]  # charts of their own, named by their keys
-    left = others[MAX_OTHER_CHARTS:]
-    drawn = [_chart(title, places[title], metrics, results) for title in titles if title not in left]
-    if left:
-        names = ", ".join(left[:8]) + (f" and {len(left) - 8} more" if len(left) > 8 else "")
-        drawn[-1] = replace(drawn[-1], note=f"Not drawn, but in metrics.csv: {names}.")
-    return [replace(chart, note=f"{chart.note} {_gap(chart.curves)}".strip()) for chart in drawn]
+    rest = others[MAX_OTHER_CHARTS:]
+    charts = [_chart(title, places[title], metrics, results) for title in titles if title not in rest]
+    if rest:
+        names = ", ".join(rest[:8]) + (f" and {len(rest) - 8} more" if len(rest) > 8 else "")
+        charts[-1] = replace(charts[-1], note=f"Not drawn, but in metrics.csv: {names}.")
+    return [replace(chart, note=f"{chart.note} {_gap(chart.curves)}".strip()) for chart in charts]
 
 
 def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
@@ -158,18 +158,18 @@ def _place(key: str, sets: Collection[str]) -> tuple[str, str]:
 
 def _chart(title: str, names: dict[str, str], metrics: dict[str, Series], results: dict[str, float]) -> Chart:
     """Returns the chart of the metrics in `names` (names of curves by key); equal learning rates share a curve."""
-    shared: list[tuple[list[str], str]] = []
+    groups: list[tuple[list[str], str]] = []
     for key, name in sorted(names.items(), key=lambda item: item[0] != "train/loss"):
-        same = [own for own, other in shared if title == RATES and _are_equal(metrics[key], metrics[other])]
+        same = [own for own, other in groups if title == RATES and _are_equal(metrics[key], metrics[other])]
         if same:
             same[0].append(name)
         else:
-            shared.append(([name], key))
-    first = shared[0][1]
+            groups.append(([name], key))
+    first = groups[0][1]
     after = 1 if first.startswith(("val/", "train/loss/")) else 0  # blue is that of the training loss
     curves = [
         curve
-        for colour, (own, key) in enumerate(shared, after)
+        for colour, (own, key) in enumerate(groups, after)
         for curve in curves_of(
             ", ".join(own), metrics[key], colour, key.startswith("train/loss") or key in KNOWN
         )
@@ -199,17 +199,17 @@ def levels_of(keys: Collection[str], results: dict[str, float]) -> dict[str, flo
         prefix, _, metric = key.rpartition("/")
         if metric == "loss":
             levels["ln(vocabulary)"] = results.get("uniform_entropy")
-            own = (name for name in sets if prefix in ("train", f"val/{name}"))
-            levels |= {of_set("unigram entropy", n, sets): results[f"val/{n}/unigram_entropy"] for n in own}
+            names = (name for name in sets if prefix in ("train", f"val/{name}"))
+            levels |= {of_set("unigram entropy", n, sets): results[f"val/{n}/unigram_entropy"] for n in names}
         else:
             name = prefix.removeprefix("val/")
-            known = {level: results.get(f"{prefix}/{start}_{metric}") for level, start in CONSTANTS.items()}
-            known["unigram entropy"] = bits_level(key, results)
-            levels |= {of_set(level, name, keys): value for level, value in known.items()}
+            values = {level: results.get(f"{prefix}/{start}_{metric}") for level, start in CONSTANTS.items()}
+            values["unigram entropy"] = bits_level(key, results)
+            levels |= {of_set(level, name, keys): value for level, value in values.items()}
     return {level: value for level, value in levels.items() if value is not None and math.isfinite(value)}
 
 
-def dotted(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
+def log2_curve(label: str, values: Mapping[float, float], colour: int, loose: bool = False) -> Curve:
     """Returns the curve of values over log2 of their keys, for `over_powers`; `loose` points have no line."""
     return Curve(label, np.log2([*values]), np.array([*values.values()]), colour, dots=not loose, loose=loose)
 
@@ -229,7 +229,7 @@ def in_words(figure: str) -> str:
         ('macro F1', 'MRR@10', 'MCC', 'exact match')
     """
     words = re.sub(r" at (\d+)\b", r"@\1", figure.replace("_", " "))
-    return re.sub(r"\b(?:f1|mcc|mrr|ndcg)\b", lambda found: found[0].upper(), words)
+    return re.sub(r"\b(?:f1|mcc|mrr|ndcg)\b", lambda match: match[0].upper(), words)
 
 
 def is_constant(chart: Chart) -> bool:

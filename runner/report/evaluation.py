@@ -50,31 +50,29 @@ def evaluated_sets(folder: Path) -> dict[str, Entry]:
 def evaluation_sections(folder: Path) -> list[Part]:
     """Returns a section per evaluated set, test sets first. If a run folder has a test set, its other sets are folded."""
     sets = evaluated_sets(folder)
-    ranked = sorted(sets, key=lambda name: not name.startswith("test/"))
-    tested = bool(ranked) and ranked[0].startswith("test/")
-    return [_section(folder, n, sets[n], tested and not n.startswith("test/")) for n in ranked]
+    names = sorted(sets, key=lambda name: not name.startswith("test/"))
+    has_tests = bool(names) and names[0].startswith("test/")
+    return [_section(folder, n, sets[n], has_tests and not n.startswith("test/")) for n in names]
 
 
 def _section(folder: Path, name: str, entry: Entry, is_folded: bool) -> Part:
     columns = [key.removeprefix("labels") for key in entry if key == "labels" or key.startswith("labels_")]
-    known = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
+    keys = {f"{key}{column}" for key in KNOWN for column in ("", *columns)}
     samples, examples = entry.get("samples"), entry.get("examples", 0)
     figures = sorted(entry.get("metrics") or {}, key=lambda figure: figure.startswith("loss"))
-    counted = f"{examples:,} {entry.get('over', 'examples')}"
+    size = f"{examples:,} {entry.get('over', 'examples')}"
     if isinstance(samples, int):
-        counted = (
-            f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
-        )
+        size = f"{samples:,} samples (loss and token accuracy), {examples:,} answered in writing (the rest)"
     images = [row for row in entry.get("shown") or [] if str(row["image"]).startswith(DATA_URI)]
-    shown = [page.part("label", text="Some images and answers"), page.part("images", images=images)]
+    image_parts = [page.part("label", text="Some images and answers"), page.part("images", images=images)]
     return page.section(
-        f"Evaluation: {name}, {counted}",
+        f"Evaluation: {name}, {size}",
         page.figures({in_words(figure): with_interval(entry, figure) for figure in figures}),
         predictions_table(folder, name),
         *(part for column in columns or [""] for part in _of_classes(entry, column)),
-        *page.listed("Types of questions", QUESTIONS, entry.get("kinds") or []),
-        *(shown if images else []),
-        *(part for title, rows in entry.items() if title not in known for part in _own_table(title, rows)),
+        *page.titled_table("Types of questions", QUESTIONS, entry.get("kinds") or []),
+        *(image_parts if images else []),
+        *(part for title, rows in entry.items() if title not in keys for part in _own_table(title, rows)),
         is_folded=is_folded,
     )
 
@@ -88,15 +86,15 @@ def _of_classes(entry: Entry, column: str) -> list[Part]:
         *entities,
         *([page.section(f"Tags{of}", *classes, is_folded=True)] if entities and classes else classes),
         *_confusions(of, entry.get(f"labels{column}") or [], entry.get(f"confusion{column}") or []),
-        *page.listed("Most frequent confusions", CONFUSIONS, entry.get(f"confusions{column}") or []),
+        *page.titled_table("Most frequent confusions", CONFUSIONS, entry.get(f"confusions{column}") or []),
     ]
 
 
 def with_interval(entry: Entry, figure: str) -> str:
     """Returns a metric of a set as text, with its interval in brackets if it has one."""
     ends = (entry.get("intervals") or {}).get(figure)
-    shown = page.number(entry["metrics"].get(figure))
-    return f"{shown} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else shown
+    text = page.number(entry["metrics"].get(figure))
+    return f"{text} [{', '.join(map(page.number, ends))}]" if ends and None not in ends else text
 
 
 def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
@@ -110,7 +108,7 @@ def _classes(title: str, kind: str, rows: list[Entry]) -> list[Part]:
     if rows and all("intervals" in row for row in rows):
         columns["interval of F1"] = "ends"
         rows = [{**row, "ends": " to ".join(map(page.number, row["intervals"]["f1"]))} for row in rows]
-    return page.listed(title, columns, rows)
+    return page.titled_table(title, columns, rows)
 
 
 def _own_table(title: str, rows: object) -> list[Part]:
@@ -120,8 +118,8 @@ def _own_table(title: str, rows: object) -> list[Part]:
     names = {name: name for row in rows for name in row}
     cells = ({name: row.get(name, "") for name in names} for row in rows)
     as_is = (int, float, type(None))
-    filled = [{n: v if type(v) in as_is else str(v) for n, v in row.items()} for row in cells]
-    return page.listed(title.replace("_", " ").capitalize(), names, filled)
+    entries = [{n: v if type(v) in as_is else str(v) for n, v in row.items()} for row in cells]
+    return page.titled_table(title.replace("_", " ").capitalize(), names, entries)
 
 
 def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Part]:
@@ -136,18 +134,18 @@ def _confusions(of: str, labels: list[str], counts: list[list[int]]) -> list[Par
         if count and i != j
     ]
     most = sorted(pairs, key=lambda pair: -pair["count"])[:LISTED]
-    return page.listed(f"Most frequent confusions{of}", CONFUSIONS, most)
+    return page.titled_table(f"Most frequent confusions{of}", CONFUSIONS, most)
 
 
 def samples_section(folder: Path) -> Part:
     """Returns masked text with the model's guesses from `samples.json`; empty if the file is missing or damaged."""
     sets = read_json(folder / "samples.json", {})
     try:
-        shown = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
+        by_set = {name: [[*map(_piece, pieces)] for pieces in texts] for name, texts in sets.items() if texts}
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}
-    samples = page.part("samples", sets=shown)
-    return page.section("Samples", page.part("label", text=HINT), samples) if shown else {}
+    samples = page.part("samples", sets=by_set)
+    return page.section("Samples", page.part("label", text=HINT), samples) if by_set else {}
 
 
 def _piece(piece: Any) -> str | Part:
@@ -160,14 +158,14 @@ def _piece(piece: Any) -> str | Part:
 def write_page(folder: Path) -> Path:
     """Writes the page of an evaluation next to its `evaluation.json`; returns its path. OSError if that fails."""
     content = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
-    measured = content.get("task") or content.get("objective")
+    task = content.get("task") or content.get("objective")
     settings = ("precision", "layout", "micro_batch_tokens", "micro_batch_size")
     facts = {name.replace("_", " "): str(content[name]) for name in settings if content[name] is not None}
     files = [file.name for file in sorted(folder.glob("*.json*"))]
     heads, rows = figures_rows(content)
-    interval, told = content["interval"], ""
+    interval, note = content["interval"], ""
     if interval["resamples"]:
-        told = (
+        note = (
             f"In brackets: {interval['level']:.0%} percentile intervals from {interval['resamples']:,} bootstrap "
             f"resamples of the {interval['over']} (seed {interval['seed']})."
         )
@@ -177,12 +175,12 @@ def write_page(folder: Path) -> Path:
     several = {} if is_whole else page.table(map(in_words, heads), cells)
     parts = [
         page.section("Figures", several),
-        page.note(told),
+        page.note(note),
         *evaluation_sections(folder),
         page.section("How it was computed", page.part("facts", facts=facts)),
         page.section("Files", page.part("links", files=files)),
     ]
-    meta = [str(measured), f"{count_of(len(content['sets']), 'file')} of {interval['over']}"]
+    meta = [str(task), f"{count_of(len(content['sets']), 'file')} of {interval['over']}"]
     name = str(content["model"])
     return page.save_page(folder / "report.html", "Tiryns evaluation", name, parts, meta=meta)
 
@@ -204,7 +202,7 @@ def figures_rows(content: Entry) -> tuple[list[str], list[list[str]]]:
     }
     counts = {head: [str(count or "") for count in column] for head, column in counts.items() if any(column)}
     rows = [
-        [name, str(entry["examples"]), *counted, *(with_interval(entry, n) for n in names)]
-        for (name, entry), *counted in zip(sets.items(), *counts.values(), strict=True)
+        [name, str(entry["examples"]), *cells, *(with_interval(entry, n) for n in names)]
+        for (name, entry), *cells in zip(sets.items(), *counts.values(), strict=True)
     ]
     return ["file", content["interval"]["over"], *counts, *names], rows

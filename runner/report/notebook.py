@@ -20,12 +20,12 @@ def card(run: Run) -> str:
         >>> card(Run("outputs/gone"))
         '<div><b>outputs/gone</b>: unknown, step 0</div>'
     """
-    page, found = run.path / "report.html", {}
+    page, metrics = run.path / "report.html", {}
     if run.monitor and (value := run.final(run.monitor)) is not None:
-        found[f"last {run.monitor}"] = value
-    found |= {f"best {run.monitor}": run.results["objective"]} if "objective" in run.results else {}
-    found |= {name: value for name, value in run.results.items() if name.startswith("test/")}
-    rows = "".join(f"<tr><td>{escape(k)}</td><td>{number(v)}</td></tr>" for k, v in found.items())
+        metrics[f"last {run.monitor}"] = value
+    metrics |= {f"best {run.monitor}": run.results["objective"]} if "objective" in run.results else {}
+    metrics |= {name: value for name, value in run.results.items() if name.startswith("test/")}
+    rows = "".join(f"<tr><td>{escape(k)}</td><td>{number(v)}</td></tr>" for k, v in metrics.items())
     charts = [chart for chart in run_charts(run.series, run.results) if chart.title == LOSS]
     parts = [f"<b>{escape(run.name)}</b>: {escape(run.state)}, step {run.step:,}"]
     parts += [f"<table>{rows}</table>"] * bool(rows) + [_picture(chart) for chart in charts]
@@ -36,14 +36,14 @@ def card(run: Run) -> str:
 
 def _picture(chart: Chart) -> str:
     """Returns the curves of a chart without axes, with their first and last values in words."""
-    known = [curve for curve in chart.curves if not curve.faint and np.isfinite(curve.values).any()]
-    if not known:
+    curves = [curve for curve in chart.curves if not curve.faint and np.isfinite(curve.values).any()]
+    if not curves:
         return ""
-    steps = np.concatenate([curve.steps for curve in known])
-    values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in known])
+    steps = np.concatenate([curve.steps for curve in curves])
+    values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves])
     first, last, low, high = steps.min(), steps.max(), values.min(), values.max()
     lines, names = [], []
-    for curve, colour in zip(known, COLOURS, strict=False):
+    for curve, colour in zip(curves, COLOURS, strict=False):
         x = 2 + (WIDE - 4) * (curve.steps - first) / max(1, last - first)
         y = 2 + (TALL - 4) * (high - curve.values) / ((high - low) or 1)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b))

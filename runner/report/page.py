@@ -61,8 +61,8 @@ def note(text: str) -> Part:
 
 def section(title: str, *parts: Part, is_folded: bool = False) -> Part:
     """Returns a titled part; empty if all `parts` are empty."""
-    shown = [each for each in parts if each]
-    return {"is": "details" if is_folded else "section", "title": title, "parts": shown} if shown else {}
+    body = [each for each in parts if each]
+    return {"is": "details" if is_folded else "section", "title": title, "parts": body} if body else {}
 
 
 def figures(facts: Mapping[str, str]) -> Part:
@@ -75,9 +75,9 @@ def command(text: str, title: str) -> Part:
     return {"is": "command", "title": title, "text": text} if text else {}
 
 
-def charts(shown: Sequence[Chart], names: Mapping[int, str] | None = None) -> Part:
+def charts(chart_list: Sequence[Chart], names: Mapping[int, str] | None = None) -> Part:
     """Returns charts over the same steps; `names` has the text of each colour in their shared legend."""
-    return {"is": "charts", "charts": shown, "names": names} if shown else {}
+    return {"is": "charts", "charts": chart_list, "names": names} if chart_list else {}
 
 
 def table(
@@ -87,23 +87,23 @@ def table(
 
     If `fold` is given (the text to click on), only the rows at the indices `first` are visible until that click.
     """
-    named = list(heads)
-    filled = [i for i in range(len(named)) if any(row[i] not in ("", None) for row in rows)]
-    cells = [[row[i] for i in filled] for row in rows]
-    known = {"heads": [named[i] for i in filled], "rows": cells, "marks": marks, "sorts": sorts, **more}
-    return {"is": "table", **known} if rows else {}
+    titles = list(heads)
+    columns = [i for i in range(len(titles)) if any(row[i] not in ("", None) for row in rows)]
+    cells = [[row[i] for i in columns] for row in rows]
+    content = {"heads": [titles[i] for i in columns], "rows": cells, "marks": marks, "sorts": sorts, **more}
+    return {"is": "table", **content} if rows else {}
 
 
-def listed(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
+def titled_table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, object]]) -> list[Part]:
     """Returns a table under a title; `columns` maps each column's head to its key in the rows. Empty without rows."""
     cells = [[row[key] for key in columns.values()] for row in rows]
-    fold = folded("rows", len(rows), range(IN_SIGHT), IN_SIGHT + 2)
+    fold = fold_options("rows", len(rows), range(IN_SIGHT), IN_SIGHT + 2)
     return [part("label", text=title), table(columns, cells, **fold)] if rows else []
 
 
-def folded(what: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
+def fold_options(noun: str, count: int, first: Iterable[int] = range(MAX_ROWS), most: int = MAX_ROWS) -> Part:
     """Returns options with which `table` folds all but the `first` rows; empty if `count` is `most` or less."""
-    return {"fold": f"All {count} {what}", "first": list(first)} if count > most else {}
+    return {"fold": f"All {count} {noun}", "first": list(first)} if count > most else {}
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -128,11 +128,11 @@ def save_page(
     error: str = "",
 ) -> Path:
     """Writes a page of a `kind`, with the facts `meta` in the line under its name; returns its path."""
-    shown = [each for each in parts if each]
-    facts = {"kind": kind, "name": name, "state": state, "meta": [*meta], "error": error, "parts": shown}
+    body = [each for each in parts if each]
+    facts = {"kind": kind, "name": name, "state": state, "meta": [*meta], "error": error, "parts": body}
     # No text can end the element: it has no `<`
     content = json.dumps(_plain(facts), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    tiles = (tile for each in shown if each["is"] == "tiles" for tile in each["tiles"])
+    tiles = (tile for each in body if each["is"] == "tiles" for tile in each["tiles"])
     rows = "".join(
         f"<tr><th>{escape(tile[0])}</th><td>{escape(' '.join(tile[1:]))}</td></tr>" for tile in tiles
     )

@@ -33,21 +33,21 @@ class RunPhase(NamedTuple):
 
 def phases_of_run(run: Run) -> list[RunPhase]:
     """Returns the phases of a run by its status and config; empty if it has none or its status is damaged."""
-    noted, given = run.status.get("phases"), run.settings.get("phases")
-    found: list[RunPhase] = []
-    for number, each in enumerate(noted if isinstance(noted, list) else []):
+    records, configs = run.status.get("phases"), run.settings.get("phases")
+    phases: list[RunPhase] = []
+    for number, each in enumerate(records if isinstance(records, list) else []):
         if not isinstance(each, dict) or not isinstance(each.get("steps"), int):
             return []
-        own = given[number] if isinstance(given, list) and number < len(given) else {}
+        config = configs[number] if isinstance(configs, list) and number < len(configs) else {}
         settings = {
             f"{group}.{name}": value
             for group in CHANGED
-            for name, value in (own.get(group) or {} if isinstance(own, dict) else {}).items()
+            for name, value in (config.get(group) or {} if isinstance(config, dict) else {}).items()
         }
-        first, tokens = found[-1].last if found else 0, each.get("tokens")
-        known = tokens if isinstance(tokens, int) else None
-        found.append(RunPhase(str(each.get("name")), first, first + each["steps"], known, settings))
-    return found
+        first, tokens = phases[-1].last if phases else 0, each.get("tokens")
+        num_tokens = tokens if isinstance(tokens, int) else None
+        phases.append(RunPhase(str(each.get("name")), first, first + each["steps"], num_tokens, settings))
+    return phases
 
 
 def with_phases(charts: Iterable[Chart], phases: Sequence[RunPhase]) -> list[Chart]:
@@ -69,20 +69,20 @@ def phases_table(run: Run) -> page.Part:
     if not phases:
         return {}
     columns = [name for name in NAMED if _value(run, phases[0], name) is not None]
-    own = dict.fromkeys(name for phase in phases for name in phase.settings)
-    told = (*NAMED, "optimizer.lr")  # the learning rate tells its own settings
-    columns += [name for name in own if name not in told and not name.startswith("scheduler.")]
+    names = dict.fromkeys(name for phase in phases for name in phase.settings)
+    present = (*NAMED, "optimizer.lr")  # the learning rate tells its own settings
+    columns += [name for name in names if name not in present and not name.startswith("scheduler.")]
     sets = {key: name for key in run.series if (name := validation_set(key)) is not None}
     heads = ["phase", "steps", "tokens", "learning rate", *(NAMED.get(name, name) for name in columns)]
     heads += [of_set("validation loss", name, sets) for name in sets.values()]
     rate = next((key for key in run.series if key.startswith("optim/lr/")), "")
     rows = []
     for phase in phases:
-        rates = [f"{value:.3g}" for value in _logged(run, rate, phase.first, phase.last)]
+        rates = [f"{value:.3g}" for value in _values_between(run, rate, phase.first, phase.last)]
         row: list[object] = [phase.name, f"{phase.first + 1:,} to {phase.last:,}", phase.tokens]
         row += [" to ".join(dict.fromkeys([*rates[:1], *rates[-1:]]))]
-        row += [_shown(_value(run, phase, name)) for name in columns]
-        row += [next(iter(_logged(run, key, phase.last - 1, phase.last)), None) for key in sets]
+        row += [_text_of(_value(run, phase, name)) for name in columns]
+        row += [next(iter(_values_between(run, key, phase.last - 1, phase.last)), None) for key in sets]
         rows.append(row)
     return page.table(heads, rows, sorts=False)
 
@@ -92,13 +92,13 @@ def _value(run: Run, phase: RunPhase, name: str) -> object:
     return phase.settings.get(name, run.settings.get(name))
 
 
-def _shown(value: object) -> str:
+def _text_of(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {part}" for name, part in value.items())
     return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _logged(run: Run, key: str, after: int, last: int) -> list[float]:
+def _values_between(run: Run, key: str, after: int, last: int) -> list[float]:
     """Returns the values of a metric logged in the steps (after, last]."""
     if key not in run.series:
         return []

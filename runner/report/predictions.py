@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tiryns.runner.evaluation.files import PREDICTIONS, PredictionRow
-from tiryns.runner.evaluation.squad import exact_match, normalized
+from tiryns.runner.evaluation.squad import exact_match, normalize
 from tiryns.runner.report import page
 
 LISTED = 150
@@ -38,19 +38,19 @@ class Judged(NamedTuple):
 
 def predictions_table(folder: Path, name: str) -> page.Part:
     """Returns the table of predictions for the set `name`, folded except for the gravest mistakes; empty without any."""
-    judged = list(_judged_rows(folder / PREDICTIONS, name))
-    has_numbers = bool(judged) and all(j.wrong is None for j in judged)
-    wrong = sorted((j for j in judged if has_numbers or j.wrong), key=lambda j: -j.weight)
-    right = [] if has_numbers else [j for j in judged if not j.wrong]
-    listed = wrong[: 2 * LISTED] if has_numbers else [*wrong[:LISTED], *right[:LISTED]]
-    counted = f"{len(wrong):,} wrong, {len(right):,} right"
-    counted = f"{len(judged):,}, the farthest off first" if has_numbers else counted
-    cut = f", of which {len(listed):,} are listed" if len(listed) < len(judged) else ""
+    predictions = list(_judged_rows(folder / PREDICTIONS, name))
+    has_numbers = bool(predictions) and all(j.wrong is None for j in predictions)
+    wrong = sorted((j for j in predictions if has_numbers or j.wrong), key=lambda j: -j.weight)
+    right = [] if has_numbers else [j for j in predictions if not j.wrong]
+    entries = wrong[: 2 * LISTED] if has_numbers else [*wrong[:LISTED], *right[:LISTED]]
+    summary = f"{len(wrong):,} wrong, {len(right):,} right"
+    summary = f"{len(predictions):,}, the farthest off first" if has_numbers else summary
+    cut = f", of which {len(entries):,} are listed" if len(entries) < len(predictions) else ""
     heads = HEADS[:-1] if has_numbers else HEADS
     return page.table(
-        heads, [j.cells[: len(heads)] for j in listed],
-        [] if has_numbers else [{"class": "wrong" if j.wrong else "right"} for j in listed], find=True,
-        fold=f"Predictions: {counted}{cut}", label=(FARTHEST if has_numbers else GRAVEST) if wrong else "",
+        heads, [j.cells[: len(heads)] for j in entries],
+        [] if has_numbers else [{"class": "wrong" if j.wrong else "right"} for j in entries], find=True,
+        fold=f"Predictions: {summary}{cut}", label=(FARTHEST if has_numbers else GRAVEST) if wrong else "",
         first=list(range(min(WORST, len(wrong)))),
     )  # fmt: skip
 
@@ -73,44 +73,44 @@ def _as_one(row: PredictionRow) -> PredictionRow:
     """Joins a sentence's known columns into one: a word's labels, such as `NOUN | O`, with their least probability."""
     names = list(row["gold"])
     sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
-    joined = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}
-    return {**row, **joined, "probability": list(map(min, zip(*sides["probability"], strict=True)))}
+    labels = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}
+    return {**row, **labels, "probability": list(map(min, zip(*sides["probability"], strict=True)))}
 
 
 def _judge(row: PredictionRow) -> Judged:
     if isinstance(row["gold"], dict):
         row = _as_one(row)
-    gold, predicted, probability = row["gold"], row["predicted"], row["probability"]
+    gold, guess, probability = row["gold"], row["predicted"], row["probability"]
     if "words" in row:
-        places = [i for i, tag in enumerate(gold) if tag != predicted[i]]
+        places = [i for i, tag in enumerate(gold) if tag != guess[i]]
         wrong: bool | None = bool(places)
         places = places or [i for i, tag in enumerate(gold) if tag != "O"]
         more = f"and {len(places) - SHOWN_WORDS} more words" if len(places) > SHOWN_WORDS else ""
         places = places[:SHOWN_WORDS]
         gold = [f"{row['words'][i]}: {gold[i]}" for i in places] + [more] * bool(more)
-        predicted = [predicted[i] for i in places]
+        guess = [guess[i] for i in places]
         probability = [probability[i] for i in places] or None
     elif isinstance(gold, int | float):
         wrong = None
-    elif isinstance(gold, list) and isinstance(predicted, str):  # answers of several annotators to a question
-        wrong = not any(exact_match(predicted, answer) for answer in gold or [""])
-        gold = list({normalized(answer): answer for answer in reversed(gold)}.values())[::-1]
+    elif isinstance(gold, list) and isinstance(guess, str):  # answers of several annotators to a question
+        wrong = not any(exact_match(guess, answer) for answer in gold or [""])
+        gold = list({normalize(answer): answer for answer in reversed(gold)}.values())[::-1]
     elif isinstance(gold, list):
-        wrong = sorted(gold) != sorted(predicted)
+        wrong = sorted(gold) != sorted(guess)
     else:
-        wrong = bool(gold != predicted)
+        wrong = bool(gold != guess)
     values = probability if isinstance(probability, list) else [probability]
     certainty = max((v for v in values if v is not None), default=row.get("none", 0.0))
-    weight = abs(gold - predicted) if isinstance(gold, int | float) else certainty
+    weight = abs(gold - guess) if isinstance(gold, int | float) else certainty
     # a passage that was looked for is the gold one
     has_other = row.get("pair") and row["pair"] != row["gold"]
     text = _cut(f"{row['text']} / {row['pair']}" if has_other else str(row["text"]))
-    shown: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
-    cells = [shown, _shown(gold), _shown(predicted), None if probability is None else certainty]
+    cell: Any = {"text": text, "small": row["excerpt"], "kind": "wrap"} if row.get("excerpt") else text
+    cells = [cell, _cell_text(gold), _cell_text(guess), None if probability is None else certainty]
     return Judged(wrong, weight, cells)
 
 
-def _shown(value: object) -> str:
+def _cell_text(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return page.number(value) if isinstance(value, int | float) else _cut(str(value)) or "none"

@@ -52,14 +52,14 @@ def end_summary(folder: Path, results: Mapping[str, float], state: str | None = 
     """Prints the metrics of a run that is about to have this `state`, its files, and the command that resumes it."""
     folder = typed_path(folder)
     run = Run(folder, state)
-    present = {what: name for what, name in FILES.items() if (folder / name).exists()}
-    files = {what: str(folder / name) for what, name in present.items()}
+    present = {label: name for label, name in FILES.items() if (folder / name).exists()}
+    files = {label: str(folder / name) for label, name in present.items()}
     if sys.stdout.isatty() and get_terminal_size().columns < WIDTH:  # whole paths would be broken
         files = {"folder": str(folder), **present}
     plateau = plateau_of(results, run)
     note = {"plateau": plateau} if plateau else {}
-    for number, noted in enumerate(noted_rewinds(folder), start=1):
-        note[f"rewind {number}"] = described_rewind(noted)
+    for number, rewind in enumerate(noted_rewinds(folder), start=1):
+        note[f"rewind {number}"] = described_rewind(rewind)
     figures = _figures(results, run.status.get("monitor"))
     show("done", {"result": figures, "note": note, "files": files}, folder)
     if again := resume_command(run):
@@ -83,10 +83,10 @@ def resume_command(run: Run) -> str | None:
     None for a finished run with phases: its phases fix its length, so only a branch with other phases can continue it.
     """
     words, status = run.command_words(), run.status
-    done = status.get("state") == "done"
-    if done and status.get("phases"):
+    is_done = status.get("state") == "done"
+    if is_done and status.get("phases"):
         return None
-    length = max(status.get("step") or 0, status.get("max_steps") or 0) if done else 0
+    length = max(status.get("step") or 0, status.get("max_steps") or 0) if is_done else 0
     lengths = ["trainer.max_steps", *({word.partition("=")[0] for word in words} & {STOPPING})]
     longer = [f"{name}={2 * length}" for name in lengths] if length else []
     if length and (seconds := run.settings.get("trainer.max_seconds")):  # those of the finished run count too
@@ -107,8 +107,8 @@ def clock(seconds: float) -> str:
 
 def validation_set(key: str) -> str | None:
     """Returns the validation set whose loss has this key: `books` for `val/books/loss`; None for any other metric."""
-    found = re.fullmatch(r"val/(.+)/loss", key)
-    return found[1] if found else None
+    match = re.fullmatch(r"val/(.+)/loss", key)
+    return match[1] if match else None
 
 
 def compared_losses(results: Mapping[str, float]) -> dict[str, tuple[float, float | None]]:
@@ -125,10 +125,10 @@ def plateau_of(results: Mapping[str, float], run: Run | None = None) -> str | No
     if at_constant := _at_constant(results, run):
         return at_constant
     losses = compared_losses(results)
-    compared = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
-    if not compared or min(compared)[0] < 1 - MARGIN:
+    ratios = [(loss / unigram, loss, unigram, name) for name, (loss, unigram) in losses.items() if unigram]
+    if not ratios or min(ratios)[0] < 1 - MARGIN:
         return None
-    ratio, loss, unigram, name = min(compared)
+    ratio, loss, unigram, name = min(ratios)
     if ratio > 1 + MARGIN:
         relation = "is above its unigram entropy"
         meaning = "the model knows less than how frequent tokens are: train longer"
@@ -167,14 +167,14 @@ def _at_constant(results: Mapping[str, float], run: Run | None) -> str | None:
 
 def _overfitting(run: Run, name: str) -> str | None:
     """Returns a note if a validation loss has risen since its best step, and the training loss has fallen; else None."""
-    validated, trained = run.series.get(f"val/{name}/loss"), run.series.get("train/loss")
-    if validated is None or trained is None:
+    validation, training = run.series.get(f"val/{name}/loss"), run.series.get("train/loss")
+    if validation is None or training is None:
         return None
-    best = int(validated.values.argmin())
-    step, lowest = validated.steps[best], validated.values[best]
-    before = trained.values[trained.steps <= step]
-    rises = validated.values[-1] > (1 + MARGIN) * lowest
-    if not rises or not len(before) or trained.values[-5:].mean() >= before[-5:].mean():
+    best = int(validation.values.argmin())
+    step, lowest = validation.steps[best], validation.values[best]
+    before = training.values[training.steps <= step]
+    rises = validation.values[-1] > (1 + MARGIN) * lowest
+    if not rises or not len(before) or training.values[-5:].mean() >= before[-5:].mean():
         return None
     return (
         f"it was best at step {step:,} ({lowest:.3f}) and rises since, while the training loss falls: {OVERFITTING}; "
@@ -206,13 +206,13 @@ def plateau_note(plateau: str | None) -> str:
 
 
 def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str]:
-    figures, shown = {}, {"uniform_entropy", "best_step"}
+    figures, special = {}, {"uniform_entropy", "best_step"}
     for name, (loss, unigram) in compared_losses(results).items():
         levels = [] if unigram is None else [against_unigram(loss, unigram)]
         levels += [f"guessing has {results['uniform_entropy']:.3f}"] if "uniform_entropy" in results else []
         figures[f"validation loss, {name}"] = f"{loss:.3f}" + (f"  ({'; '.join(levels)})" if levels else "")
-        shown |= {f"val/{name}/{figure}" for figure in ("loss", "unigram_entropy", "tokens_per_byte")}
-    for key in [key for key in results if key not in shown]:
+        special |= {f"val/{name}/{figure}" for figure in ("loss", "unigram_entropy", "tokens_per_byte")}
+    for key in [key for key in results if key not in special]:
         value, level = results[key], bits_level(key, results)
         if key == "objective":
             step = f" at step {results['best_step']:,.0f}" if "best_step" in results else ""

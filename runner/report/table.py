@@ -31,13 +31,13 @@ def compared_as(form: str, runs: list[Run], importance: Importance | None = None
 
     The form `csv` has only the table of runs, with values in full; missing values are empty cells.
     """
-    compared = Comparison(runs)
+    comparison = Comparison(runs)
     if form == "csv":
-        return csv_text(*compared.run_rows(in_full=True))
-    tables, notes = _tables(compared)
-    if mattered := importance or variance_explained(compared):
-        tables.append((*importance_table(mattered), ()))
-        notes.append(mattered.sentence)
+        return csv_text(*comparison.run_rows(in_full=True))
+    tables, notes = _tables(comparison)
+    if impact := importance or variance_explained(comparison):
+        tables.append((*importance_table(impact), ()))
+        notes.append(impact.sentence)
     return document(form, tables, notes)
 
 
@@ -49,25 +49,25 @@ def document(form: str, tables: Iterable[Table], notes: Iterable[str]) -> str:
     return "\n".join([*(markdown(*table) for table in tables), *(f"{note}\n" for note in notes)])
 
 
-def compared_text(compared: Comparison, with_runs: bool = True) -> str:
+def compared_text(comparison: Comparison, with_runs: bool = True) -> str:
     """Returns tables of settings and runs, and notes, for the terminal; the best setting has a star.
 
     Without the table of runs the text is empty if each setting has one run.
     """
-    if not (with_runs or compared.has_seeds or compared.has_folds):
+    if not (with_runs or comparison.has_seeds or comparison.has_folds):
         return ""
-    tables, notes = _tables(compared, with_runs)
+    tables, notes = _tables(comparison, with_runs)
     return "\n".join([*(as_text(*table) for table in tables), "".join(f"{note}\n" for note in notes)])
 
 
 def compared_content(runs: list[Run]) -> dict[str, Any]:
     """Returns the comparison as values: the ranking metric, the settings (the best first), and the runs."""
-    compared = Comparison(runs)
-    _, _, ranked = compared.setting_rows()
-    columns, seeds, best = compared.columns(), compared.differences.seeds, compared.best_runs()
-    settings = [(compared.settings[i], i in compared.best) for i in ranked]
+    comparison = Comparison(runs)
+    _, _, order = comparison.setting_rows()
+    columns, seeds, best = comparison.columns(), comparison.differences.seeds, comparison.best_runs()
+    settings = [(comparison.settings[i], i in comparison.best) for i in order]
     return {
-        "ranked_by": {"figure": compared.goal.key, "direction": compared.goal.direction},
+        "ranked_by": {"figure": comparison.goal.key, "direction": comparison.goal.direction},
         "settings": [
             {
                 "settings": each.values,
@@ -88,14 +88,14 @@ def compared_content(runs: list[Run]) -> dict[str, Any]:
                 "step": run.step,
                 "seed": seeds[i],
                 "best": i in best,
-                "settings": compared.differences.values[i],
+                "settings": comparison.differences.values[i],
                 "figures": {key: run.final(key) for key in columns},
                 "failure": run.failure or None,
                 "note": plateau_note(noted_plateau(run)) or None,
             }
             for i, run in enumerate(runs)
         ],
-        "notes": compared.notes,
+        "notes": comparison.notes,
     }
 
 
@@ -133,18 +133,18 @@ def _cut(text: str, most: int | None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
-def _tables(compared: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
+def _tables(comparison: Comparison, with_runs: bool = True) -> tuple[list[Table], list[str]]:
     """Returns tables of settings (if they have several seeds), runs and folds, each with its best rows; and notes."""
-    heads, rows, numbers = compared.setting_rows()
-    joined = joined_folds(compared)
+    heads, rows, numbers = comparison.setting_rows()
+    folds = joined_folds(comparison)
     tables: list[Table] = []
-    if compared.has_seeds:
-        tables.append((heads, rows, [row for row, number in enumerate(numbers) if number in compared.best]))
+    if comparison.has_seeds:
+        tables.append((heads, rows, [row for row, number in enumerate(numbers) if number in comparison.best]))
     if with_runs:
-        tables.append((*compared.run_rows(), compared.best_runs()))
-    if joined:
-        tables.append((*folds_table(compared, joined), ()))
-    return tables, [*compared.notes, *lacking(compared, joined)]
+        tables.append((*comparison.run_rows(), comparison.best_runs()))
+    if folds:
+        tables.append((*folds_table(comparison, folds), ()))
+    return tables, [*comparison.notes, *lacking(comparison, folds)]
 
 
 def markdown(heads: list[str], rows: Sequence[Row], best: Collection[int]) -> str:

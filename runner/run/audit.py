@@ -24,9 +24,9 @@ def compare(first: Path, second: Path) -> Difference | None:
         if not (folder / FILE_NAME).is_file():
             why = "not a run folder, or the audit callback was off"
             raise ValueError(f"{str(folder)!r} has no {FILE_NAME}: {why}")
-    for ours, theirs in zip(whole_lines(first / FILE_NAME), whole_lines(second / FILE_NAME), strict=False):
-        if ours != theirs:
-            return Difference(int(ours.split()[0]), (ours.split()[-1], theirs.split()[-1]))
+    for line, other in zip(whole_lines(first / FILE_NAME), whole_lines(second / FILE_NAME), strict=False):
+        if line != other:
+            return Difference(int(line.split()[0]), (line.split()[-1], other.split()[-1]))
     return None
 
 
@@ -50,8 +50,8 @@ def whole_lines(path: Path) -> list[str]:
 
 def open_at(path: Path, step: int) -> TextIO:
     """Opens a log to append whole lines, after removing lines of steps after `step`; each line begins with its step."""
-    numbered = ((line.partition(" ")[0], line) for line in whole_lines(path))
-    kept = [f"{line}\n" for number, line in numbered if number.isdecimal() and int(number) <= step]
+    pairs = ((line.partition(" ")[0], line) for line in whole_lines(path))
+    lines = [f"{line}\n" for number, line in pairs if number.isdecimal() and int(number) <= step]
     with replacing(path) as temporary:
-        temporary.write_text("".join(kept))
+        temporary.write_text("".join(lines))
     return path.open("a", buffering=1)  # one line, one write

@@ -61,14 +61,14 @@ MOST = 65_536
 
 def nodes_of(trainer: Any) -> Nodes:
     """Returns the nodes that a trainer config asks for: a number, a range (`1:4`), or `auto`; else raises ValueError."""
-    asked = str(trainer.get("num_nodes", 1))
-    if asked == "auto":
+    setting = str(trainer.get("num_nodes", 1))
+    if setting == "auto":
         return ANY_NODES
-    found = re.fullmatch(r"(\d+)(?::(\d+))?", asked)
-    nodes = Nodes(int(found[1]), int(found[2] or found[1])) if found else Nodes(0, 0)
+    match = re.fullmatch(r"(\d+)(?::(\d+))?", setting)
+    nodes = Nodes(int(match[1]), int(match[2] or match[1])) if match else Nodes(0, 0)
     if not 1 <= nodes.least <= nodes.most <= MOST:
-        expected = f"expected a number up to {MOST:,}, a range such as 1:4, or auto"
-        raise ValueError(f"trainer.num_nodes={asked}: {expected}")
+        hint = f"expected a number up to {MOST:,}, a range such as 1:4, or auto"
+        raise ValueError(f"trainer.num_nodes={setting}: {hint}")
     return nodes
 
 
@@ -84,8 +84,8 @@ def member() -> Member | None:
     if int(env.get("SLURM_NTASKS", 1)) > 1 and int(env.get("SLURM_STEP_ID", NOT_A_TASK)) < NOT_A_TASK:
         tasks, nodes = int(env["SLURM_NTASKS"]), int(env.get("SLURM_STEP_NUM_NODES", 1))
         if tasks % nodes:
-            what = "every node needs the same number"
-            raise ValueError(f"SLURM started {tasks} tasks on {nodes} nodes; {what}")
+            rule = "every node needs the same number"
+            raise ValueError(f"SLURM started {tasks} tasks on {nodes} nodes; {rule}")
         return Member(int(env["SLURM_PROCID"]), tasks, tasks // nodes, slurm_launch(), slurm=True)
     alone = int(env.get("WORLD_SIZE", 1)) == 1 and "TORCHELASTIC_RUN_ID" not in env
     if not alone and "RANK" in env and "LOCAL_WORLD_SIZE" in env:
@@ -121,11 +121,11 @@ def slurm_launch() -> str:
 
 def check_layout(trainer: object, devices: int, here: Member) -> None:
     """Raises ValueError unless the config asks for as many processes as were started."""
-    per_node, num_nodes, asked = here.ranks_per_node, here.num_nodes, nodes_of(trainer)
-    if devices != per_node or not asked.least <= num_nodes <= asked.most:
+    per_node, num_nodes, nodes = here.ranks_per_node, here.num_nodes, nodes_of(trainer)
+    if devices != per_node or not nodes.least <= num_nodes <= nodes.most:
         raise ValueError(
             f"{'SLURM' if here.slurm else 'torchrun'} started {per_node} processes on each of {num_nodes} nodes, but "
-            f"the config has trainer.devices={devices} trainer.num_nodes={asked}. Set trainer.devices={per_node} "
+            f"the config has trainer.devices={devices} trainer.num_nodes={nodes}. Set trainer.devices={per_node} "
             f"trainer.num_nodes={num_nodes}, or start as many processes as the config asks for"
         )
 
@@ -156,15 +156,15 @@ def use_own_store(here: Member) -> None:
     Example:
         torchrun restarts ranks but not their agents: a second process group would fail on the agents' store.
     """
-    shared = agent_store()
-    if shared is None:
+    store = agent_store()
+    if store is None:
         return
     key = f"tiryns/{here.launch}/own store"
     if here.rank == 0:
         with socket.socket() as free:
             free.bind(("", 0))
-            shared.set(key, str(free.getsockname()[1]))
-    os.environ["MASTER_PORT"] = shared.get(key).decode()
+            store.set(key, str(free.getsockname()[1]))
+    os.environ["MASTER_PORT"] = store.get(key).decode()
     os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
 
 
@@ -180,8 +180,8 @@ def first_node_address(here: Member) -> str:
     address = next((fact.removeprefix("NodeAddr=") for fact in facts if fact.startswith("NodeAddr=")), "")
     if _resolves(address):
         return address
-    what = f"the name of the first node, {first!r}, does not resolve here"
-    raise ValueError(f"{what}: export MASTER_ADDR=<its address>")
+    problem = f"the name of the first node, {first!r}, does not resolve here"
+    raise ValueError(f"{problem}: export MASTER_ADDR=<its address>")
 
 
 def agent_store() -> Any:

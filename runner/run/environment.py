@@ -109,10 +109,10 @@ def output_of(*command: str, **variables: str) -> str | None:
 def machine() -> dict[str, Any]:
     """Returns Python, platform, processor with its features, GPUs, and environment variables that change kernels."""
     facts = environment()
-    kept = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
+    basics = {name: facts[name] for name in ("python", "platform", "cpu", "gpus", "hostname")}
     flags = next(iter(_core_lines("flags", "features")), "").split()
     return {
-        **kept,
+        **basics,
         "processor": platform.machine(),
         "features": [name for name in FEATURES if name in flags],
         "caches": " ".join(file.read_text().strip() for file in sorted(CACHES.glob("index*/size"))),
@@ -125,12 +125,12 @@ def machine() -> dict[str, Any]:
 def packages() -> dict[str, str]:
     """Returns every installed distribution with its version, without the copies that an imported setuptools adds."""
     places = [place for place in sys.path if Path(place).name != "_vendor"]
-    found = []
+    pairs = []
     for one in distributions(path=places):  # to parse all of their metadata takes much longer
         text = one.read_text("METADATA") or one.read_text("PKG-INFO") or ""
         head = dict(line.partition(": ")[::2] for line in text.partition("\n\n")[0].splitlines())
-        found.append((head.get("Name", ""), head.get("Version", "")))
-    return {name.lower(): version for name, version in sorted(found) if name}
+        pairs.append((head.get("Name", ""), head.get("Version", "")))
+    return {name.lower(): version for name, version in sorted(pairs) if name}
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from omegaconf.errors import InterpolationResolutionError, OmegaConfBaseException
 
 from tiryns.runner.run.command.overrides import message_of
-from tiryns.runner.run.redaction import redacted
+from tiryns.runner.run.redaction import redact
 
 if TYPE_CHECKING:
     from hydra.core.utils import JobReturn
@@ -74,11 +74,11 @@ def reason_of(error: Exception) -> str:
 
 def explain(error: BaseException) -> str | None:
     """Returns the message for the user, without secrets; None for a defect of the program, which needs a traceback."""
-    message = _explained(error)
-    return None if message is None else redacted(message)
+    message = _explanation(error)
+    return None if message is None else redact(message)
 
 
-def _explained(error: BaseException) -> str | None:
+def _explanation(error: BaseException) -> str | None:
     chain = causes(error)
     composing = [cause for cause in chain if is_of_hydra(cause)]
     if not composing or any(isinstance(cause, InterpolationResolutionError) for cause in composing):
@@ -100,32 +100,32 @@ def _out_of_memory(error: Exception) -> str | None:
     if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(text):
         return None
     device, amount = "GPU" if "CUDA" in text else "machine", re.search(r"allocate ([\d.]+ \w+)", text)
-    wanted = f" (an allocation of {amount[1]} failed)" if amount else ""
+    detail = f" (an allocation of {amount[1]} failed)" if amount else ""
     return (
-        f"the memory of the {device} is full{wanted}: set a smaller data.micro_batch_tokens, which changes no result "
+        f"the memory of the {device} is full{detail}: set a smaller data.micro_batch_tokens, which changes no result "
         "(--tokens in predict), module.gradient_checkpointing=true, optimizer.quantized=true or fewer data.num_workers"
     )
 
 
-def unexpected(error: BaseException, file: Path) -> str:
+def defect_message(error: BaseException, file: Path) -> str:
     """Returns the message for an error unknown to `explain`, with its traceback in a file; one line, no secrets."""
     lines = str(error).strip().splitlines() or [""]
     frames = traceback.extract_tb(error.__traceback__)[-1:]
     where = "".join(f" ({Path(f.filename).name}, line {f.lineno})" for f in frames)
-    return redacted(f"unexpected {type(error).__name__}: {lines[0][:500]}{where}; the traceback is in {file}")
+    return redact(f"unexpected {type(error).__name__}: {lines[0][:500]}{where}; the traceback is in {file}")
 
 
 def wants_traceback() -> bool:
     """Whether the user asked for full tracebacks (`TIRYNS_FULL_ERROR=1`, or Hydra's own name)."""
-    asked = os.environ.get("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
-    return asked not in ("0", "", "false")
+    value = os.environ.get("TIRYNS_FULL_ERROR", os.environ.get("HYDRA_FULL_ERROR", "0"))
+    return value not in ("0", "", "false")
 
 
-def error_of(done: "JobReturn") -> BaseException:
+def error_of(result: "JobReturn") -> BaseException:
     """Returns the error of a job that failed, without the text that Hydra prints when it raises this error."""
     with redirect_stderr(StringIO()):
         try:
-            _ = done.return_value
+            _ = result.return_value
         except BaseException as error:
             return error
     raise AssertionError("expected a job that failed")
@@ -139,7 +139,7 @@ def is_of_hydra(error: BaseException) -> bool:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """Raises the block's user errors again with nothing but the message of `explain`, for users' Python programs.
 
     Raises:
@@ -153,12 +153,12 @@ def explained() -> Iterator[None]:
         kind = next((k for k in kinds if isinstance(error, k) and not is_of_hydra(error)), ValueError)
         if message is None or wants_traceback():
             raise
-        shown = error if message == str(error) and isinstance(error, kind) else kind(message)
+        user_error = error if message == str(error) and isinstance(error, kind) else kind(message)
         # what a notebook shows of an error: no frames, as they are none of the user's
-        vars(shown)["_render_traceback_"] = lambda: [f"{type(shown).__name__}: {message}"]
-        if shown is error:
+        vars(user_error)["_render_traceback_"] = lambda: [f"{type(user_error).__name__}: {message}"]
+        if user_error is error:
             raise
-        raise shown from None
+        raise user_error from None
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
@@ -171,8 +171,8 @@ def causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _plain(error: BaseException) -> str:
-    if found := _IN_WORKER.search(str(error)):
-        return found[1]
+    if match := _IN_WORKER.search(str(error)):
+        return match[1]
     if isinstance(error, OSError) and error.strerror and len(error.args) > 1:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if isinstance(error, KeyError) and error.args:

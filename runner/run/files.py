@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import get_native_id
 from typing import IO, Any, TextIO, TypeVar
 
-from tiryns.runner.run.redaction import redacted
+from tiryns.runner.run.redaction import redact
 
 Json = TypeVar("Json", dict[str, Any], list[Any])
 
@@ -83,29 +83,29 @@ def json_object(path: Path) -> dict[str, Any]:
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
     """Returns the last started folder under `outputs` whose file `name` satisfies `fits`."""
     read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
-    found = [(noted.get("started") or "", folder) for folder, noted in read if fits(folder, noted)]
-    return max(found)[1] if found else None
+    candidates = [(content.get("started") or "", folder) for folder, content in read if fits(folder, content)]
+    return max(candidates)[1] if candidates else None
 
 
 def meant_run(name: Path, outputs: Path = Path("outputs")) -> str:
     """Returns `. Did you mean ...?` with the newest run or sweep under `outputs` whose path holds `name`; else empty."""
     folders = {file.parent for mark in ("status.json", "sweep.json") for file in outputs.glob(f"**/{mark}")}
-    found = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
+    matches = [folder for folder in folders if str(name) in str(folder.relative_to(outputs))]
     # the newest first, and a sweep before its runs
-    found.sort(key=lambda folder: (len(folder.parts), -folder.stat().st_mtime))
-    return f". Did you mean {str(found[0])!r}?" if found else ""
+    matches.sort(key=lambda folder: (len(folder.parts), -folder.stat().st_mtime))
+    return f". Did you mean {str(matches[0])!r}?" if matches else ""
 
 
 @contextlib.contextmanager
-def naming(path: Path, what: str = "") -> Iterator[None]:
-    """Raises an OSError of the block again with a message that names `what`, such as `the report `, and the file."""
+def naming(path: Path, subject: str = "") -> Iterator[None]:
+    """Raises an OSError of the block again with a message that names `subject`, such as `the report `, and the file."""
     try:
         with system_errors(path):
             yield
     except OSError as error:
         in_a_file = isinstance(error, FileExistsError) and not path.parent.is_dir()  # so says mkdir
         reason = os.strerror(errno.ENOTDIR) if in_a_file else error.strerror or error
-        raise OSError(f"cannot write {what}{str(path)!r}: {reason}") from error
+        raise OSError(f"cannot write {subject}{str(path)!r}: {reason}") from error
 
 
 @contextlib.contextmanager
@@ -121,9 +121,9 @@ def system_errors(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, what: str = "") -> Iterator[Path]:
+def replacing(path: Path, subject: str = "") -> Iterator[Path]:
     """Yields a temporary path, which replaces `path` after the block; an OSError of the block names `path`."""
-    with naming(path, what), staging(path, over=True) as temporary:
+    with naming(path, subject), staging(path, over=True) as temporary:
         yield temporary
 
 
@@ -134,8 +134,8 @@ def staging(path: Path, over: bool = False) -> Iterator[Path]:
     A file replaces a file, never a folder. A folder replaces a folder that holds files only if `over`.
     If the block fails, `path` stays as it was. Temporary files are removed.
     """
-    own = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
-    temporary, before = path.with_name(f".{path.name}.{own}"), path.with_name(f".{path.name}.old.{own}")
+    suffix = f"{get_native_id()}.{os.getpid()}.tmp"  # threads write too
+    temporary, before = path.with_name(f".{path.name}.{suffix}"), path.with_name(f".{path.name}.old.{suffix}")
     try:
         yield temporary
         if not (over and path.is_dir() and temporary.is_dir()):
@@ -160,12 +160,12 @@ def replaceable(*files: Path | None) -> Iterator[None]:
 
     A file that was changed after a command wrote it counts as written by the user.
     """
-    named = [file for file in files if file]
+    paths = [file for file in files if file]
     try:
-        written = own_cache() / "written"
+        folder = own_cache() / "written"
     except RuntimeError:  # there is no home, so that nothing can be noted
-        written = Path(os.devnull)
-    notes = {file: written / sha256(str(file.absolute()).encode()).hexdigest() for file in named}
+        folder = Path(os.devnull)
+    notes = {file: folder / sha256(str(file.absolute()).encode()).hexdigest() for file in paths}
     for file, note in notes.items():
         if (state := _state_of(file)) and state != read_text(note):
             raise FileExistsError(
@@ -201,7 +201,7 @@ os.register_at_fork(after_in_child=lambda: [file.close() for file in _LOCKS])
 
 
 @contextlib.contextmanager
-def locked(file: Path, patience: float | None = None, busy: Exception | None = None) -> Iterator[None]:
+def hold_lock(file: Path, patience: float | None = None, busy: Exception | None = None) -> Iterator[None]:
     """Waits for a lock file, and holds it within the block.
 
     Raises `busy`, by default BlockingIOError, if another process holds it after `patience` seconds; None waits forever.
@@ -236,9 +236,9 @@ def takes_lock(file: IO[str], kind: int = fcntl.LOCK_EX | fcntl.LOCK_NB) -> bool
     return True
 
 
-def own_cache(named: str | None = None) -> Path:
+def own_cache(setting: str | None = None) -> Path:
     """Returns the cache folder: the setting, else TIRYNS_CACHE, else ~/.cache/tiryns."""
-    return Path(named or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
+    return Path(setting or os.environ.get("TIRYNS_CACHE") or "~/.cache/tiryns").expanduser()
 
 
 def copy_folder(source: Path, target: Path) -> None:
@@ -254,7 +254,7 @@ def copy_folder(source: Path, target: Path) -> None:
 def write_atomically(path: Path, text: str) -> None:
     """Writes a file without secrets; a reader sees the old text or the new one, also after a crash of the machine."""
     with replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
-        file.write(redacted(text))
+        file.write(redact(text))
         file.flush()
         os.fsync(file.fileno())
 

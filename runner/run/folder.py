@@ -16,7 +16,7 @@ from tiryns.runner.run.command.failure import coded
 from tiryns.runner.run.errors import without_samples
 from tiryns.runner.run.files import meant_run, read_text
 from tiryns.runner.run.recording import Recording
-from tiryns.runner.run.yaml_files import flatten, parsed, read_config, read_group
+from tiryns.runner.run.yaml_files import flatten, parse_yaml, read_config, read_group
 
 if TYPE_CHECKING:  # numpy takes longer than what most commands ask of a run
     from numpy.typing import NDArray
@@ -58,9 +58,9 @@ class Run(Recording):
     @property
     def results(self) -> dict[str, float]:
         """The final metrics by name, if they are numbers; empty before the end."""
-        noted = self.status.get("results") or {}
+        results = self.status.get("results") or {}
         return {
-            k: float(v) for k, v in noted.items() if isinstance(v, int | float) and not isinstance(v, bool)
+            k: float(v) for k, v in results.items() if isinstance(v, int | float) and not isinstance(v, bool)
         }
 
     @property
@@ -75,7 +75,7 @@ class Run(Recording):
     def settings(self) -> Settings:
         """The values in `config.yaml` by dotted name, with the value of every `auto` under `resolved`."""
         try:
-            config = parsed(read_text(self.path / "config.yaml"))
+            config = parse_yaml(read_text(self.path / "config.yaml"))
         except Exception:  # cut off, or edited by hand
             return {}
         return {
@@ -103,16 +103,16 @@ class Run(Recording):
 
     def has(self, name: str, value: str) -> bool:
         """Whether an override, or else a setting, has this value; `1e-3` equals `0.001`. A group has its option."""
-        found: Any = self.override_values.get(name)
-        if found is None:
+        current: Any = self.override_values.get(name)
+        if current is None:
             try:
                 settings = read_group(self.path / "config.yaml", name.partition(".")[0])
             except (OSError, ValueError):
                 return False
-            found = dict(flatten(settings)).get(name)
+            current = dict(flatten(settings)).get(name)
             if value in OPTIONS.get(name, ()):
-                found = closest_option(name, settings.get(name) or {})
-        return found is not None and _plain(found) == _plain(value)
+                current = closest_option(name, settings.get(name) or {})
+        return current is not None and _plain(current) == _plain(value)
 
     def metrics(self) -> "dict[str, NDArray[Any]]":
         """Returns columns by name: `step`, `time` (seconds since 1970), and the logged metrics, NaN if missing.
@@ -138,8 +138,8 @@ class Run(Recording):
     def step(self) -> int:
         """The last known step, from the status, the metrics, or the message of a failed run."""
         rows = [int(series.steps.max()) for series in self.series.values()]
-        failed_at = [int(number) for number in _AT_STEP.findall(self.failure)[:1]]
-        return max([int(self.status.get("step") or 0), *rows, *failed_at])
+        failure_steps = [int(number) for number in _AT_STEP.findall(self.failure)[:1]]
+        return max([int(self.status.get("step") or 0), *rows, *failure_steps])
 
     @property
     def failure(self) -> str:
@@ -150,26 +150,26 @@ class Run(Recording):
     @property
     def restarts(self) -> str | None:
         """How often ranks were restarted, and the reason for the last restart; None without restarts."""
-        noted = self.status.get("restarts")
-        if not (isinstance(noted, list) and noted and isinstance(noted[-1], dict)):
+        restarts = self.status.get("restarts")
+        if not (isinstance(restarts, list) and restarts and isinstance(restarts[-1], dict)):
             return None
-        step = noted[-1].get("step")
-        return f"{len(noted)}, the last from step {step or 0}: {noted[-1].get('cause')}"
+        step = restarts[-1].get("step")
+        return f"{len(restarts)}, the last from step {step or 0}: {restarts[-1].get('cause')}"
 
     @property
     def branch(self) -> Branch | None:
         """The run and checkpoint that this run branched from; None for a run that began at step 0."""
-        if not (noted := self.status.get("branched_from")):
+        if not (parent := self.status.get("branched_from")):
             return None
-        path = Path(str(noted)).resolve()
-        named = path.parent.name == "checkpoints"
-        return Branch(path.parents[1], path.stem) if named else Branch(path, "")
+        path = Path(str(parent)).resolve()
+        is_checkpoint = path.parent.name == "checkpoints"
+        return Branch(path.parents[1], path.stem) if is_checkpoint else Branch(path, "")
 
     @property
     def monitor(self) -> str | None:
         """The metric that chooses the best checkpoint, from the status, else from the config."""
-        found = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
-        return None if found is None else str(found)
+        monitor = self.status.get("monitor") or self.settings.get("checkpoint.monitor")
+        return None if monitor is None else str(monitor)
 
     @property
     def larger_is_better(self) -> bool:
@@ -203,8 +203,8 @@ def find_runs(folder: Path) -> list[Path]:
     """Returns the run folders inside a folder of runs, such as a sweep, in the order of their names; empty for a run."""
     if any((folder / mark).is_file() for mark in MARKS):
         return []
-    found = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
-    return sorted(found, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
+    folders = {file.parent for mark in MARKS for file in folder.glob(f"*/{mark}")}
+    return sorted(folders, key=lambda path: (not path.name.isdecimal(), path.name.zfill(8)))
 
 
 def runs_in(folder: Path) -> list[Run]:

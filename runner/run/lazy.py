@@ -35,13 +35,13 @@ def lazy_names(
     @cache
     def homes() -> dict[str, tuple[str, str]]:
         """Returns the module of each name, and the name in that module."""
-        found = {name: (module, name) for name, module in (elsewhere or {}).items()}
+        modules = {name: (module, name) for name, module in (elsewhere or {}).items()}
         for block in ast.parse(inspect.getsource(sys.modules[package])).body:
             if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
                 for line in block.body:
                     if isinstance(line, ast.ImportFrom) and line.module:
-                        found |= {name.asname or name.name: (line.module, name.name) for name in line.names}
-        return found
+                        modules |= {name.asname or name.name: (line.module, name.name) for name in line.names}
+        return modules
 
     def get(name: str) -> Any:
         if name.startswith("__") or name not in homes():
@@ -68,7 +68,7 @@ def many_imports() -> Iterator[None]:
         ...     import torch
     """
     metrics_in_parts()
-    before, enabled = [name in sys.modules for name in LIBRARIES], gc.isenabled()
+    before, was_enabled = [name in sys.modules for name in LIBRARIES], gc.isenabled()
     gc.disable()
     try:
         yield
@@ -76,7 +76,7 @@ def many_imports() -> Iterator[None]:
         if [name in sys.modules for name in LIBRARIES] != before:
             gc.freeze()
             atexit.register(gc.unfreeze)
-        if enabled:
+        if was_enabled:
             gc.enable()
 
 

@@ -64,7 +64,7 @@ def _cells(text: str, count: int) -> list[list[str]]:
     return [[row[column] for row in whole] for column in range(count)]
 
 
-def logged_in(columns: list[str], row: list[str]) -> dict[str, str]:
+def row_metrics(columns: list[str], row: list[str]) -> dict[str, str]:
     """Returns the metrics of a row that were logged, by their keys."""
     return {key: cell for key, cell in zip(columns, row, strict=True) if cell and key not in FIXED_COLUMNS}
 
@@ -75,17 +75,17 @@ def read_metrics(path: Path) -> dict[str, Series]:
     Points are sorted by step, as a row may have an earlier step than the row before it. A cell that is
     not a number counts as not logged; a step that was logged twice keeps both points.
     """
-    columns, (steps, times, *values), (_, _, *logged) = _numbers(path)
+    columns, (steps, times, *values), (_, _, *masks) = _numbers(path)
     in_order = np.argsort(steps, kind="stable") if (np.diff(steps) < 0).any() else slice(None)
-    shared: dict[bytes, tuple[Any, Any]] = {}  # steps and times of metrics that stand in the same rows
-    found = {}
+    points: dict[bytes, tuple[Any, Any]] = {}  # steps and times of metrics that stand in the same rows
+    series = {}
     for key in columns[2:]:
-        numbers, are_logged = values.pop(0), logged.pop(0)
+        numbers, are_logged = values.pop(0), masks.pop(0)
         if (rows := np.arange(len(steps))[in_order][are_logged[in_order]]).size:
-            if (name := are_logged.tobytes()) not in shared:
-                shared[name] = steps[rows], times[rows]
-            found[key] = Series(shared[name][0], numbers[rows], shared[name][1])
-    return found
+            if (name := are_logged.tobytes()) not in points:
+                points[name] = steps[rows], times[rows]
+            series[key] = Series(points[name][0], numbers[rows], points[name][1])
+    return series
 
 
 def read_table(path: Path) -> dict[str, NDArray[Any]]:
@@ -98,17 +98,17 @@ def _numbers(path: Path) -> tuple[list[str], list[NDArray[Any]], list[NDArray[np
     """Returns the names of columns, their numbers (NaN for a cell without one), and whether each cell has a number."""
     blocks = _blocks(path)
     columns = next(blocks, FIXED_COLUMNS)
-    parsed = [[_parsed([]) for _ in columns], *([_parsed(cells) for cells in block] for block in blocks)]
+    parsed_blocks = [[_parse([]) for _ in columns], *([_parse(cells) for cells in block] for block in blocks)]
     numbers: list[NDArray[Any]] = []
     are_numbers: list[NDArray[np.bool_]] = []
     for _ in columns:
-        parts = [block.pop(0) for block in parsed]  # or all of it would be there twice
+        parts = [block.pop(0) for block in parsed_blocks]  # or all of it would be there twice
         numbers.append(np.concatenate([part for part, _ in parts]))
         are_numbers.append(np.concatenate([part for _, part in parts]))
     return columns, [numbers[0].astype(np.int64), *numbers[1:]], are_numbers
 
 
-def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _parse(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     numbers = np.full(len(cells), np.nan)
     try:
         if "" not in cells:
@@ -116,9 +116,9 @@ def _parsed(cells: list[str]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         are_numbers = np.fromiter(map(bool, cells), np.bool_, len(cells))
         numbers[are_numbers] = [*map(float, filter(None, cells))]
     except ValueError:
-        found = [_number(cell) for cell in cells]
-        numbers = np.array(found, dtype=np.float64)  # None becomes nan
-        are_numbers = np.array([number is not None for number in found])
+        values = [_number(cell) for cell in cells]
+        numbers = np.array(values, dtype=np.float64)  # None becomes nan
+        are_numbers = np.array([number is not None for number in values])
     return numbers, are_numbers
 
 

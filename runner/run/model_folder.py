@@ -31,8 +31,8 @@ class NoModel(ValueError):
 def is_ours(folder: Path) -> bool:
     """Whether a run or a sweep was begun in a folder; a user's files of the same names do not count."""
     run = Run(folder)
-    noted, command = run.noted_overrides(), folder / "command.txt"
-    by_words = noted is not None and all(isinstance(word, str) for word in noted)
+    overrides, command = run.noted_overrides(), folder / "command.txt"
+    by_words = overrides is not None and all(isinstance(word, str) for word in overrides)
     by_command = re.match(r"tiryns\b", read_text(command)) is not None
     is_damaged = command.is_file() and (folder / "overrides.json").is_file()
     of_many = any((folder / name).is_file() for name in OF_SWEEPS)
@@ -54,7 +54,7 @@ def _sealed_words(folder: Path) -> list[str] | None:
     if not (sweep := read_sweep(folder)):
         return Run(folder).sealed_words()
     lists = (sweep.get("overrides"), sweep.get("hydra"))
-    return sealed_words(sweep, [word for noted in lists if isinstance(noted, list) for word in noted])
+    return sealed_words(sweep, [word for words in lists if isinstance(words, list) for word in words])
 
 
 def check_links(folder: Path) -> None:
@@ -63,8 +63,8 @@ def check_links(folder: Path) -> None:
         return
     here = Path(os.path.realpath(folder))  # which raises nothing for links in a circle
     links = (path for places in WRITTEN for path in folder.glob(places) if path.is_symlink())
-    kept = (path for path in links if path.parent.name not in KEPT_BY_OTHERS)
-    for path, target in ((path, Path(os.path.realpath(path))) for path in kept):
+    checked_links = (path for path in links if path.parent.name not in KEPT_BY_OTHERS)
+    for path, target in ((path, Path(os.path.realpath(path))) for path in checked_links):
         if target.is_symlink() or not target.is_relative_to(here):
             where = "itself" if target.is_symlink() else f"{str(target)!r}, which a run would write to"
             raise ValueError(f"{str(path)!r} is a link to {where}: put a file or folder in its place")

@@ -20,11 +20,11 @@ from tiryns.conf.config import OF_PROBES, Config, as_before
 from tiryns.conf.registry import ENDS_RUN, OPTIONS, execution_names, option_of
 from tiryns.conf.values import rules_of
 from tiryns.runner.run.command.failure import coded
-from tiryns.runner.run.command.words import command_line, flags, public_overrides, sealed, sealed_words
+from tiryns.runner.run.command.words import command_line, flags, public_overrides, seal_record, sealed_words
 from tiryns.runner.run.environment import environment
 from tiryns.runner.run.errors import explain
 from tiryns.runner.run.files import (
-    locked,
+    hold_lock,
     meant_run,
     read_json,
     read_status,
@@ -52,17 +52,17 @@ def config_hash(config: DictConfig) -> str:
     """Returns sixteen hex digits, equal for configs of one run; execution settings and targets' modules do not count."""
     values: Any = OmegaConf.to_container(config, resolve=False)
     content: dict[str, Any] = {}
-    counted = OF_PROBES if values.get("mode") == "probe" else ()
+    of_probes = OF_PROBES if values.get("mode") == "probe" else ()
     for name, value in values.items():
         if name == "callback":
             nodes = value.items() if isinstance(value, dict) else ()
             settings = {n: as_before(name, node) for n, node in nodes if option_of(name, node) in ENDS_RUN}
             value = {n: node for n, node in settings.items() if node.keys() != {"_target_"}}
-        elif value == [] or (name not in counted and rules_of(Config).get(str(name), {}).get("execution")):
+        elif value == [] or (name not in of_probes and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         elif isinstance(value, dict) and name in OPTIONS:
-            left_out = execution_names(str(name), value)
-            value = {n: v for n, v in as_before(str(name), value).items() if n not in left_out}
+            names = execution_names(str(name), value)
+            value = {n: v for n, v in as_before(str(name), value).items() if n not in names}
         if value != {}:  # as a group whose settings are all execution
             content[str(name)] = _without_modules(value)
     return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -153,8 +153,8 @@ class Recording:
 
     def overrides(self) -> list[str]:
         """Returns the run's original overrides, by `overrides.json`, else `command.txt`; ValueError if both are lost."""
-        if (noted := self.noted_overrides()) is not None:
-            return noted
+        if (overrides := self.noted_overrides()) is not None:
+            return overrides
         if not (words := self.command_words()):
             raise ValueError(
                 f"overrides.json in {str(self.path)!r} is damaged or missing, and so is command.txt: give the overrides "
@@ -175,43 +175,43 @@ class Recording:
 
     def announce(self, identity: str, overrides: list[str]) -> None:
         """Writes the overrides, command and config hash of a job of a sweep, before it begins."""
-        self._write_command(noted := public_overrides(overrides), None, sealed(noted))
+        self._write_command(words := public_overrides(overrides), None, seal_record(words))
         self.update_status(state="waiting", config_hash=identity)
 
     def sealed_words(self) -> list[str] | None:
         """Returns the recorded overrides that this user typed; None if no seal proves that this user began the run."""
         return sealed_words(self.status, self.noted_overrides() or [])
 
-    def _write_command(self, noted: list[str], typed: str | None, seal: dict[str, Any]) -> None:
-        """Writes overrides, seal and command. Without `typed`, overrides make the command; `typed` never replaces one."""
+    def _write_command(self, words: list[str], line: str | None, seal: dict[str, Any]) -> None:
+        """Writes overrides, seal and command. Overrides make the command without a `line`, which replaces no command."""
         self.path.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path / "overrides.json", json.dumps(noted))
+        write_atomically(self.path / "overrides.json", json.dumps(words))
         self.update_status(**seal)
-        if typed is None or not (self.path / "command.txt").exists():
-            command = typed or f"tiryns {shlex.join([*flags(), *noted])}".strip()
+        if line is None or not (self.path / "command.txt").exists():
+            command = line or f"tiryns {shlex.join([*flags(), *words])}".strip()
             write_atomically(self.path / "command.txt", command + "\n")
 
     def begin(self, config: DictConfig, overrides: list[str]) -> None:
         """Writes config, overrides and command without secrets, environment and status, before the run starts."""
         identity = config_hash(config)
         status, now, before = self.status, timestamp(), self.identity()
-        moved, here = before not in (None, identity), os.getcwd()
+        is_moved, here = before not in (None, identity), os.getcwd()
         place = [here, os.path.relpath(here, self.path.resolve())]
-        earlier = [one for one in status.get("identities", []) if one != before] + [before] * moved
-        given, own, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
-        seal = sealed(given, None if before is None else own or [])
-        is_begun = is_new or own is not None  # by this user
-        if is_new or moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
-            typed = command_line() if is_new and not moved else None
-            self._write_command(given, typed, seal if is_begun or seal["own"] else {})
-        shown = OmegaConf.to_yaml(without_secrets(config))
-        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{shown}")
+        earlier = [one for one in status.get("identities", []) if one != before] + [before] * is_moved
+        args, words, is_new = public_overrides(overrides), self.sealed_words(), self.noted_overrides() is None
+        seal = seal_record(args, None if before is None else words or [])
+        is_begun = is_new or words is not None  # by this user
+        if is_new or is_moved or (seal["own"] and not is_begun):  # what is typed once is not asked for again
+            line = command_line() if is_new and not is_moved else None
+            self._write_command(args, line, seal if is_begun or seal["own"] else {})
+        text = OmegaConf.to_yaml(without_secrets(config))
+        write_atomically(self.path / "config.yaml", f"{HASH_LINE}{identity}\n{text}")
         write_atomically(self.path / "environment.json", json.dumps(environment(), indent=1))
         self.update_status(
             state="running", started=status.get("started") or now,
             session={"began": now, "before": status.get("seconds") or 0.0}, ended=None, error=None,
             config_hash=identity,
-            **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if moved else {}),
+            **({"identities": earlier, "moved_in": [place, *status.get("moved_in", [])]} if is_moved else {}),
             pid=os.getpid(), begun_in=status.get("begun_in") or place,
         )  # fmt: skip
 
@@ -221,16 +221,16 @@ class Recording:
         write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
 
     @contextlib.contextmanager
-    def recorded(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
+    def record(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
         """Begins the run, and records its failure if the block raises."""
         self.begin(config, overrides)
         try:
             yield
         except BaseException as error:
-            stopped = isinstance(error, KeyboardInterrupt | SystemExit)
-            state = getattr(error, "state", "interrupted") if stopped else "failed"
+            was_stopped = isinstance(error, KeyboardInterrupt | SystemExit)
+            state = getattr(error, "state", "interrupted") if was_stopped else "failed"
             with contextlib.suppress(OSError):  # or a full disk would hide why
-                self.end(state, error=str(error) if stopped else explain(error) or repr(error))
+                self.end(state, error=str(error) if was_stopped else explain(error) or repr(error))
             raise
 
     def end(self, state: str, **values: object) -> None:
@@ -273,7 +273,7 @@ class Recording:
     def lock(self, patience: float = 0.5) -> contextlib.AbstractContextManager[None]:
         """Locks the folder until the process ends; ValueError if another holds it for `patience` seconds, not to look."""
         busy = ValueError(f"a process is training in {str(self.path)!r} at this moment")
-        return locked(self.path / ".lock", patience, busy)
+        return hold_lock(self.path / ".lock", patience, busy)
 
     def clear_leftovers(self) -> None:
         """Removes files that no living process can be using. Only the process with the folder's lock may call this."""
@@ -287,14 +287,14 @@ class Recording:
 
 def _is_of_living(path: Path) -> bool:
     """Whether the process whose id is in a name such as `.status.json.123.tmp` is alive on this machine."""
-    found = re.search(r"\.(\d+)\.tmp$", path.name)
-    if found is None:
+    match = re.search(r"\.(\d+)\.tmp$", path.name)
+    if match is None:
         return False
     try:
-        os.kill(int(found[1]), 0)
+        os.kill(int(match[1]), 0)
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # somebody else's
         pass
     # a killed process that its parent has not waited for is a zombie
-    return not re.search(r"\) Z [^)]*$", read_text(Path(f"/proc/{found[1]}/stat")))
+    return not re.search(r"\) Z [^)]*$", read_text(Path(f"/proc/{match[1]}/stat")))

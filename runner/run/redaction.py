@@ -48,7 +48,7 @@ _of_configs: set[str] = set()
 _of_environment: dict[str, str] = {}
 """Values that configs have looked up in the environment, with the names of their variables."""
 
-looked_up: list[str] = []
+lookup_names: list[str] = []
 """The names of the environment variables that configs have looked up, once for each look-up."""
 
 
@@ -58,7 +58,7 @@ def watch_environment() -> None:
 
 
 def _look_up(*arguments: Any) -> Any:
-    looked_up.append(name := str(arguments[0]))
+    lookup_names.append(name := str(arguments[0]))
     value = oc.env(*arguments)
     if name in os.environ and not name.startswith(OUR_OWN):
         _of_environment[os.environ[name]] = name
@@ -76,22 +76,22 @@ def know_secrets(config: Node) -> None:
 def resolve_public(config: Node) -> None:
     """Resolves a config in place; environment lookups stay lookups, secret settings become `***`."""
     watch_environment()
-    for node, name, stated in parts(config):
-        lookups, value = len(looked_up), used_value(node, name, stated)
-        if len(looked_up) > lookups:  # the name of the variable stays, not its value
+    for node, name, raw_value in parts(config):
+        lookups, value = len(lookup_names), used_value(node, name, raw_value)
+        if len(lookup_names) > lookups:  # the name of the variable stays, not its value
             continue
-        if OmegaConf.is_config(value) and value is not stated:
+        if OmegaConf.is_config(value) and value is not raw_value:
             resolve_public(value)
         elif isinstance(name, str) and is_secret(name) and isinstance(value, str):
             node[name] = HIDDEN
-        elif value is not stated and OmegaConf.is_interpolation(node, name):
+        elif value is not raw_value and OmegaConf.is_interpolation(node, name):
             node[name] = value
 
 
 def _passwords(text: str) -> list[str]:
     """Returns each password in the addresses of a text, with its name and alone, as a library may quote either."""
-    found = _IN_ADDRESS.findall(text) if "://" in text else []
-    return [*found, *(both.partition(":")[2] for both in found)]
+    passwords = _IN_ADDRESS.findall(text) if "://" in text else []
+    return [*passwords, *(both.partition(":")[2] for both in passwords)]
 
 
 def is_public(name: str) -> bool:
@@ -112,15 +112,15 @@ def is_secret(name: str) -> bool:
     return re.search(f"{SECRET}$", name) is not None
 
 
-def redacted(text: str) -> str:
+def redact(text: str) -> str:
     """Returns the text with `***` for each known secret, and `${oc.env:NAME}` for a value from the environment."""
     secrets = {value: f"${{oc.env:{name}}}" for value, name in _of_environment.items() if _is_telling(value)}
     values = [*_of_configs, *(os.environ.get(name, "") for name in os.environ if is_secret(name))]
     for word in sys.argv[1:]:
         values += ["".join(groups) for groups in _ASSIGNED.findall(word)] + _passwords(word)
     paths = ("/", "$", "~")  # which are no secrets
-    known = (value for value in values if len(value) >= SHORTEST and not value.startswith(paths))
-    secrets |= dict.fromkeys(known, HIDDEN)
+    secret_values = (value for value in values if len(value) >= SHORTEST and not value.startswith(paths))
+    secrets |= dict.fromkeys(secret_values, HIDDEN)
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, secrets[secret])
     return _IN_ADDRESS.sub(HIDDEN, text) if "://" in text else text
@@ -132,10 +132,10 @@ class Redaction(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Lets every record through, without secrets."""
         message = record.getMessage()
-        if (clean := redacted(message)) != message:
+        if (clean := redact(message)) != message:
             record.msg, record.args = clean, None
         if record.exc_info and not record.exc_text:  # Hydra 1.4 logs the traceback of a failed job
-            record.exc_text = redacted(logging.Formatter().formatException(record.exc_info))
+            record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
         return True
 
 
@@ -161,8 +161,8 @@ def _common_words() -> frozenset[str]:
     words = set(OPTIONS).union(*OPTIONS.values())
     for option in chain.from_iterable(options.values() for options in OPTIONS.values()):
         for name, rules in rules_of(option).items():
-            allowed = rules.get("allowed")
-            words |= {name, *(allowed.words if isinstance(allowed, Choice) else ())}
+            rule = rules.get("allowed")
+            words |= {name, *(rule.words if isinstance(rule, Choice) else ())}
     return frozenset(words)
 
 

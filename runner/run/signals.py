@@ -30,9 +30,9 @@ SECONDS_TO_RETURN = 18.0
 COMMAND_PROCESS = "TIRYNS_COMMAND_PROCESS"
 """Environment variable with the process id of the command line; in a rank, of the agent that started it."""
 
-_noted: int | None = None
+_first_signal: int | None = None
 _heard = False
-_deferred = False
+_is_deferred = False
 _owner = 0
 _before: dict[int, Any] = {}
 
@@ -65,11 +65,11 @@ def shield_processes() -> Iterator[None]:
 @contextlib.contextmanager
 def handlers_kept(*numbers: int) -> Iterator[dict[int, Any]]:
     """Yields this process's handlers of signals, by default of `STOPPING`, and restores them after the block."""
-    kept = {number: signal.getsignal(number) for number in numbers or STOPPING}
+    handlers = {number: signal.getsignal(number) for number in numbers or STOPPING}
     try:
-        yield kept
+        yield handlers
     finally:
-        for number, handler in kept.items():
+        for number, handler in handlers.items():
             if handler is not None:
                 signal.signal(number, handler)
 
@@ -89,17 +89,17 @@ def _handle_signals(
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Handles the stopping signals inside the block."""
-    global _noted, _deferred, _owner, _before
+    global _first_signal, _is_deferred, _owner, _before
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     outer = _before
-    _noted, _deferred, _owner = None, False, os.getpid()
+    _first_signal, _is_deferred, _owner = None, False, os.getpid()
     try:
         with _handle_signals(_handle, *STOPPING) as _before:
             yield
     finally:
-        _noted, _deferred, _before = None, False, outer
+        _first_signal, _is_deferred, _before = None, False, outer
 
 
 @contextlib.contextmanager
@@ -147,8 +147,8 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     def watch() -> None:
         until: float | None = None
         while True:
-            left = None if until is None else max(0.0, until - time.monotonic())
-            if select.select([ending], [], [], left)[0]:
+            timeout = None if until is None else max(0.0, until - time.monotonic())
+            if select.select([ending], [], [], timeout)[0]:
                 if os.read(ending, 1)[0] in STOPPING:
                     until = until or time.monotonic() + SECONDS_TO_RETURN
                     answer()
@@ -161,17 +161,17 @@ def end_where_blocked(answer: Callable[[], object] = lambda: None) -> None:
     threading.Thread(target=watch, daemon=True, name="end where blocked").start()
 
 
-def noted() -> int | None:
+def first() -> int | None:
     """Returns the first stopping signal received, or None."""
-    return _noted
+    return _first_signal
 
 
 def defer(deferred: bool) -> None:
     """Starts or ends the deferral of signals; at its end raises Stopped if a signal came meanwhile."""
-    global _deferred
-    _deferred = deferred
-    if not deferred and _noted is not None:
-        raise Stopped(_noted)
+    global _is_deferred
+    _is_deferred = deferred
+    if not deferred and _first_signal is not None:
+        raise Stopped(_first_signal)
 
 
 def handler_before(number: int) -> Any:
@@ -180,16 +180,16 @@ def handler_before(number: int) -> Any:
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
-    global _noted, _heard
+    global _first_signal, _heard
     _heard = True
     if os.getpid() != _owner:  # a forked worker without handlers of its own yet
-        if not _deferred:
+        if not _is_deferred:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         return
-    if _noted is None:
-        _noted = number
-        if not _deferred:
+    if _first_signal is None:
+        _first_signal = number
+        if not _is_deferred:
             raise Stopped(number)
     elif number == signal.SIGINT:
         raise KeyboardInterrupt

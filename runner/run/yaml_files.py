@@ -31,14 +31,14 @@ MOST_DIGITS = 1000
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-parsed = lru_cache(4)(partial(yaml.load, Loader=LOADER))
+parse_yaml = lru_cache(4)(partial(yaml.load, Loader=LOADER))
 """Returns the values in the text of a `config.yaml`. Do not change them: they are cached for later reads."""
 
 
 def read_config(file: Path) -> DictConfig:
     """Returns the settings in a `config.yaml`; ValueError names a file that is missing or damaged."""
     try:
-        with _named(file):
+        with _naming(file):
             _check(file.read_text(encoding="utf-8"), file)
             config = OmegaConf.load(file)
     except OSError as error:
@@ -58,7 +58,7 @@ def read_group(file: Path, name: str) -> Settings:
 
     Raises OSError for a missing file, ValueError for a damaged file.
     """
-    with _named(file):
+    with _naming(file):
         rows = re.search(
             rf"^{re.escape(name)}:.*(?:\n(?:[ \t#-].*)?)*", file.read_text(encoding="utf-8"), re.MULTILINE
         )
@@ -89,18 +89,18 @@ def checked_files() -> Iterator[None]:
     """Raises ValueError if Hydra reads a file in the block that is not UTF-8, not a YAML mapping, or too large."""
 
     @contextmanager
-    def checked(file: Path) -> Iterator[None]:
-        with _named(file):
+    def check(file: Path) -> Iterator[None]:
+        with _naming(file):
             if file.is_file():
                 _check(file.read_text(encoding="utf-8"), file)
             yield
 
-    with reading(checked), shared_store():
+    with reading(check), shared_store():
         yield
 
 
 @contextmanager
-def _named(file: Path) -> Iterator[None]:
+def _naming(file: Path) -> Iterator[None]:
     """Raises an error of reading YAML in the block as ValueError with the file, the line and the column, in one line."""
     try:
         yield
@@ -110,9 +110,9 @@ def _named(file: Path) -> Iterator[None]:
         if mark and "maximum nesting depth" in (error.problem or ""):
             raise _too_deep(file, mark) from None
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        told = " ".join(str(error.problem or error.context).split())
-        tab = " (YAML indents by spaces, not by tabs)" if r"'\t'" in told else ""
-        raise ValueError(f"{file}{place}: no valid YAML: {told}{tab}") from None
+        problem = " ".join(str(error.problem or error.context).split())
+        tab = " (YAML indents by spaces, not by tabs)" if r"'\t'" in problem else ""
+        raise ValueError(f"{file}{place}: no valid YAML: {problem}{tab}") from None
     except yaml.YAMLError as error:
         raise ValueError(f"{file}: no valid YAML: {' '.join(str(error).split())}") from None
     except UnicodeDecodeError as error:
@@ -131,13 +131,13 @@ def _check(text: str, file: Path) -> None:
         _size(root, file, {}, 1)
 
 
-def _size(node: yaml.Node, file: Path, known: dict[int, int], depth: int) -> int:
+def _size(node: yaml.Node, file: Path, sizes: dict[int, int], depth: int) -> int:
     place = f"{file}, line {node.start_mark.line + 1}"
-    if id(node) in known:
-        if not known[id(node)]:
+    if id(node) in sizes:
+        if not sizes[id(node)]:
             raise ValueError(f"{place}: an anchor is repeated within itself")
-        return known[id(node)]
-    known[id(node)] = 0
+        return sizes[id(node)]
+    sizes[id(node)] = 0
     if isinstance(node, yaml.CollectionNode) and depth > DEEPEST:
         raise _too_deep(file, node.start_mark)
     parts: list[yaml.Node] = []
@@ -149,11 +149,11 @@ def _size(node: yaml.Node, file: Path, known: dict[int, int], depth: int) -> int
         parts = node.value
     elif len(node.value) > MOST_DIGITS and node.tag.endswith(":int"):
         raise ValueError(f"{place}: a number of {len(node.value):,} digits, which no setting takes")
-    found = 1 + sum(_size(part, file, known, depth + 1) for part in parts)
-    if found > MOST_VALUES:
+    size = 1 + sum(_size(part, file, sizes, depth + 1) for part in parts)
+    if size > MOST_VALUES:
         raise ValueError(f"{place}: its anchors repeat more than {MOST_VALUES:,} values")
-    known[id(node)] = found
-    return found
+    sizes[id(node)] = size
+    return size
 
 
 def leaves(values: object, key: str = "") -> Iterator[tuple[str, Any]]:

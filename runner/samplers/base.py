@@ -173,8 +173,8 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """Returns for each sample [B, 2] of a global batch whether it is trained on, bool [B]; else it has weight 0."""
         return np.ones(len(samples), dtype=bool)
 
-    def settled(self) -> dict[str, object]:
-        """Returns the settings that the run's length decides; with them another length has the same first batches."""
+    def length_settings(self) -> dict[str, object]:
+        """Returns the settings that the run's length decides. With them another length has the same first batches."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

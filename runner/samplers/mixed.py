@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.order.keyed import derive_seed
 from tiryns.runner.order.mixture import MixedDraws
-from tiryns.runner.order.timeline import Pairs, merged, number_of
+from tiryns.runner.order.timeline import Pairs, merge, number_of
 from tiryns.runner.samplers.base import Fingerprint, GlobalBatchSampler, SeamlessSampler, SizedSequences
 from tiryns.runner.samplers.shuffled import LengthGrouped
 
@@ -45,8 +45,8 @@ class DerivedSampler(GlobalBatchSampler, Generic[Inner]):
     def batch_number(self, step: int) -> int:
         return self.sampler.batch_number(step)
 
-    def settled(self) -> dict[str, object]:
-        return self.sampler.settled()
+    def length_settings(self) -> dict[str, object]:
+        return self.sampler.length_settings()
 
 
 class _InTurn(DerivedSampler[Inner]):
@@ -62,12 +62,12 @@ class _InTurn(DerivedSampler[Inner]):
 
         `counts` [S] has the number of earlier draws from each set.
         """
-        drawn = np.empty((len(sources), 2), dtype=np.int64)
+        rows = np.empty((len(sources), 2), dtype=np.int64)
         for source in np.unique(sources).tolist():
             places, before = np.flatnonzero(sources == source), int(counts[source])
             samples = self.orders[source].samples(before, before + len(places))
-            drawn[places] = samples + np.array([0, self.starts[source]])
-        return drawn
+            rows[places] = samples + np.array([0, self.starts[source]])
+        return rows
 
 
 class _Shared(_InTurn[SeamlessSampler]):
@@ -194,7 +194,7 @@ class Remaining(DerivedSampler[GlobalBatchSampler]):
 
     def __init__(self, sampler: GlobalBatchSampler, pairs: Pairs, num_batches: int) -> None:
         super().__init__(sampler)
-        self.pairs, self.num_batches, self.num_epochs = merged(pairs), num_batches, None
+        self.pairs, self.num_batches, self.num_epochs = merge(pairs), num_batches, None
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         self.check_step(step)
@@ -214,7 +214,7 @@ class Remaining(DerivedSampler[GlobalBatchSampler]):
 
 
 class Joined(DerivedSampler[GlobalBatchSampler]):
-    """The batches of a run that goes on beyond the end of its parent, which `trained` only the first samples of `step`.
+    """The batches of a run that continues its parent, which trained only the first `count` samples of `step`.
 
     The next batch begins with the other samples. Steps are counted from 1.
 
@@ -227,15 +227,15 @@ class Joined(DerivedSampler[GlobalBatchSampler]):
 
     leaves_out = True
 
-    def __init__(self, sampler: GlobalBatchSampler, step: int, trained: int) -> None:
+    def __init__(self, sampler: GlobalBatchSampler, step: int, count: int) -> None:
         super().__init__(sampler)
-        self.step, self.trained = step, trained
+        self.step, self.count = step, count
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         samples = self.sampler.global_batch(step)
         if step == self.step:
-            return np.concatenate([self.sampler.global_batch(step - 1)[self.trained :], samples])
-        return samples[: self.trained] if step + 1 == self.step else samples
+            return np.concatenate([self.sampler.global_batch(step - 1)[self.count :], samples])
+        return samples[: self.count] if step + 1 == self.step else samples
 
     def fingerprint(self) -> Fingerprint:
         return self.sampler.fingerprint()

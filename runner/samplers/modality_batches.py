@@ -48,7 +48,7 @@ class Modality(NamedTuple):
 
     bits: NDArray[np.uint8]
     """A bit per example of the dataset, uint8 [lines, bytes], shared with the other modality."""
-    inverted: int
+    xor_mask: int
     """255 if zeros in `bits` mark the modality's members, 0 if ones do."""
     before: NDArray[np.uint32]
     """Members before each line, uint32 [lines]."""
@@ -59,7 +59,7 @@ class Modality(NamedTuple):
     def members(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the dataset indices of the members with these `numbers`, int64 [D] for int64 [D]."""
         lines = np.searchsorted(self.before, numbers.astype(np.uint32), side="right") - 1
-        bits, rest = self.bits[lines] ^ np.uint8(self.inverted), numbers - self.before[lines]
+        bits, rest = self.bits[lines] ^ np.uint8(self.xor_mask), numbers - self.before[lines]
         counts = np.cumsum(np.bitwise_count(bits), axis=1, dtype=np.uint8)
         byte, rows = (counts <= rest[:, None]).sum(axis=1), np.arange(len(numbers))
         bits = bits[rows, byte]
@@ -85,36 +85,36 @@ def scan(has_image: Look, lengths: Look, num_examples: int, keep: int) -> list[M
     for start in range(0, num_examples, _BLOCK):
         indices = np.arange(start, min(start + _BLOCK, num_examples))
         marks = np.asarray(has_image(indices), dtype=bool)
-        packed = np.packbits(marks, bitorder="little")
-        flat[start // 8 : start // 8 + len(packed)] = packed
+        packed_bits = np.packbits(marks, bitorder="little")
+        flat[start // 8 : start // 8 + len(packed_bits)] = packed_bits
         words = words_of(indices, lengths(indices).astype(np.int64))
         assert int(words.min()) >= 0
-        for kind, chosen in enumerate((marks, ~marks)):
-            own = words[chosen]
-            longest[kind] = _smallest(longest[kind], own, counts[kind], keep)
-            counts[kind] += len(own)
+        for kind, mask in enumerate((marks, ~marks)):
+            kind_words = words[mask]
+            longest[kind] = _smallest(longest[kind], kind_words, counts[kind], keep)
+            counts[kind] += len(kind_words)
     ones = np.zeros(len(bits) + 1, np.uint32)
     for line in range(0, len(bits), _BLOCK):
         ones[line + 1 : line + 1 + _BLOCK] = np.bitwise_count(bits[line : line + _BLOCK]).sum(axis=1)
     images = np.cumsum(ones, dtype=np.uint32)[:-1]
     texts = np.arange(len(bits), dtype=np.uint32) * np.uint32(8 * _LINE) - images
     return [
-        Modality(bits, inverted, before, count, [(word, number) for word, number in found.T.tolist()])
-        for inverted, before, count, found in zip((0, 255), (images, texts), counts, longest, strict=True)
+        Modality(bits, xor_mask, before, count, [(word, number) for word, number in pairs.T.tolist()])
+        for xor_mask, before, count, pairs in zip((0, 255), (images, texts), counts, longest, strict=True)
     ]
 
 
 def _smallest(
-    found: NDArray[np.int64], words: NDArray[np.int64], number: int, keep: int
+    pairs: NDArray[np.int64], words: NDArray[np.int64], number: int, keep: int
 ) -> NDArray[np.int64]:
-    """Returns the `keep` smallest words of `found` and `words`, with their numbers, int64 [2, keep], ascending."""
-    if found.shape[1] == keep:
-        places = np.flatnonzero(words < found[0, -1])
+    """Returns the `keep` smallest words of `pairs` and `words`, with their numbers, int64 [2, keep], ascending."""
+    if pairs.shape[1] == keep:
+        places = np.flatnonzero(words < pairs[0, -1])
     elif keep < len(words):
         places = np.argpartition(words, keep)[:keep]
     else:
         places = np.arange(len(words))
-    both = np.concatenate([found, [words[places], number + places]], axis=1)
+    both = np.concatenate([pairs, [words[places], number + places]], axis=1)
     return both[:, both[0].argsort()[:keep]]
 
 
@@ -154,7 +154,7 @@ class ModalityBatches:
                 "global_batch_size or set drop_last=False."
             )
 
-    def some(self, numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def take(self, numbers: NDArray[np.int64], seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the batches with the given `numbers`, int64 [M], in the order of the epoch with this `seed`.
 
         Returns indices int64 [M, B], and for each row how many of its indices are not repeats, int64 [M].
@@ -167,18 +167,18 @@ class ModalityBatches:
         indices = np.empty((len(rows), self.size), np.int64)
         sizes = np.full(len(rows), self.size)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
-            own = np.flatnonzero((rows >= 0) & (rows < count))
-            if len(own):
-                places = (rows[own, None] * self.size + np.arange(self.size)).ravel() % modality.size
+            entries = np.flatnonzero((rows >= 0) & (rows < count))
+            if len(entries):
+                places = (rows[entries, None] * self.size + np.arange(self.size)).ravel() % modality.size
                 members = permute_many(places, modality.size, derive_seed(seed, kind))
-                indices[own] = modality.members(members).reshape(-1, self.size)
-                sizes[own[rows[own] == count - 1]] -= self.num_repeated[kind]
+                indices[entries] = modality.members(members).reshape(-1, self.size)
+                sizes[entries[rows[entries] == count - 1]] -= self.num_repeated[kind]
             rows -= count
         return indices, sizes
 
     def _find_first(self, seed: int) -> int:
         """Returns the shuffled position of the batch with the longest example; ties go to the lowest index."""
-        found, base = [], 0
+        candidates, base = [], 0
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
             for word, number in modality.longest if count else ():
                 place = permute(number, modality.size, derive_seed(seed, kind), inverse=True)
@@ -187,10 +187,10 @@ class ModalityBatches:
                 if rows:  # else it is left out
                     order = derive_seed(seed, BATCHES)
                     numbers = [permute(row, self.per_epoch, order, inverse=True) for row in rows]
-                    found.append((word, min(numbers)))
+                    candidates.append((word, min(numbers)))
                     break
             base += count
-        return min(found)[1]
+        return min(candidates)[1]
 
     def dealt(
         self, indices: NDArray[np.int64], num_ranks: int

@@ -20,7 +20,7 @@ class Draws(NamedTuple):
     """The draws of a phase: from which sets, for how many steps, in which batch sizes.
 
     Example:
-        >>> Draws(steps=40, sources=(0, 2), parts=(7, 3), own={"books@512": "7/10", "web@512": "3/10"}).fingerprint()
+        >>> Draws(steps=40, sources=(0, 2), parts=(7, 3), shares={"books@512": "7/10", "web@512": "3/10"}).fingerprint()
         {'steps': 40, 'draws': {'books@512': '7/10', 'web@512': '3/10'}}
     """
 
@@ -29,17 +29,17 @@ class Draws(NamedTuple):
     """The sets of samples, as indices into the sets of the run."""
     parts: tuple[int, ...]
     """Number of draws from each of the `sources` in a period; see `runner.order.mixture`."""
-    own: dict[str, str] | None = None
+    shares: dict[str, str] | None = None
     """The shares for the fingerprint; None if the phase draws like the run."""
     sampler: SeamlessSampler | None = None
     """Gives the batch sizes of the phase, counted from its first batch; None: batch sizes of the run."""
 
     def fingerprint(self) -> Fingerprint:
         """Returns the steps of the phase, and the settings in which it differs from the run."""
-        known = self.sampler.fingerprint() if self.sampler else {}
-        told = ("global_batch_size", "batch_warmup")
-        sizes = {name: known[name] for name in told if name in known}
-        return {"steps": self.steps, **sizes, **({"draws": self.own} if self.own else {})}
+        settings = self.sampler.fingerprint() if self.sampler else {}
+        keys = ("global_batch_size", "batch_warmup")
+        sizes = {name: settings[name] for name in keys if name in settings}
+        return {"steps": self.steps, **sizes, **({"draws": self.shares} if self.shares else {})}
 
 
 class Phased(_InTurn[SeamlessSampler | Mixed]):
@@ -69,15 +69,15 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         """Number of samples before each phase, and in the whole run."""
         self._before: list[tuple[int, NDArray[np.int64]]] = []
         """For each phase: the draws of the phases that it continues, and the draws from each set before those phases."""
-        drawn, counts = 0, np.zeros(len(orders), np.int64)
+        num_draws, counts = 0, np.zeros(len(orders), np.int64)
         for place, phase in enumerate(self.phases):
             if place and phase[1:3] != self.phases[place - 1][1:3]:
-                counts = self._counts(place - 1, drawn)
-                drawn = 0
-            self._before.append((drawn, counts))
+                counts = self._counts(place - 1, num_draws)
+                num_draws = 0
+            self._before.append((num_draws, counts))
             samples = self._within(place, phase.steps)
             self._samples.append(self._samples[-1] + samples)
-            drawn += samples
+            num_draws += samples
 
     def global_batch(self, step: int) -> NDArray[np.int64]:
         self.check_step(step)
@@ -105,9 +105,9 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         """Returns the largest number of first global batches that together have at most `samples` samples."""
         place = min(bisect_right(self._samples, samples), len(self.phases)) - 1
         start, rest = self.timeline.starts[place], samples - self._samples[place]
-        own = self.phases[place].sampler
-        if own is not None:
-            return start + own.steps_within(rest)
+        sampler = self.phases[place].sampler
+        if sampler is not None:
+            return start + sampler.steps_within(rest)
         return self.sampler.steps_within(self.sampler.samples_before(start) + rest)
 
     def epochs_before(self, step: int) -> float:
@@ -127,22 +127,22 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         Leaves out all phases as long as every phase that has begun equals the run.
         """
         last = self.timeline.at(step - 1) if step else -1
-        told = [phase.fingerprint() for phase in self.phases[: last + 1]]
-        for phase in told[-1:]:
+        phases = [phase.fingerprint() for phase in self.phases[: last + 1]]
+        for phase in phases[-1:]:
             del phase["steps"]
-        as_the_run = all(set(phase) <= {"steps"} for phase in told)
-        named = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(told)}
-        return {**self.sampler.fingerprint(), **named}
+        as_the_run = all(set(phase) <= {"steps"} for phase in phases)
+        entries = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(phases)}
+        return {**self.sampler.fingerprint(), **entries}
 
     def _within(self, place: int, inside: int) -> int:
         """Returns the number of samples in the first `inside` batches of phase number `place`."""
-        own, start = self.phases[place].sampler, self.timeline.starts[place]
-        if own is not None:
-            return own.samples_before(inside)
+        sampler, start = self.phases[place].sampler, self.timeline.starts[place]
+        if sampler is not None:
+            return sampler.samples_before(inside)
         return self.sampler.samples_before(start + inside) - self.sampler.samples_before(start)
 
-    def _counts(self, place: int, drawn: int) -> NDArray[np.int64]:
-        """Returns the samples of each set, int64 [S], before draw `drawn` of a phase, counted over joined phases."""
+    def _counts(self, place: int, draw: int) -> NDArray[np.int64]:
+        """Returns the samples of each set, int64 [S], before draw `draw` of a phase, counted over joined phases."""
         counts = self._before[place][1].copy()
-        counts[list(self.phases[place].sources)] += self._draws[place].counts(drawn)
+        counts[list(self.phases[place].sources)] += self._draws[place].counts(draw)
         return counts

@@ -65,8 +65,8 @@ class SplitModality(GlobalBatchSampler):
         self.check_step(step)
         epoch, number = divmod(step, self._batches.per_epoch)
         epoch += self.first_epoch
-        found, sizes = self._batches.some(np.array([number]), epoch_seed(self.seed, epoch))
-        indices = found[0, : sizes[0]]
+        batches, sizes = self._batches.take(np.array([number]), epoch_seed(self.seed, epoch))
+        indices = batches[0, : sizes[0]]
         return np.stack([np.full(len(indices), epoch), indices], axis=1)
 
     def __len__(self) -> int:

@@ -41,21 +41,21 @@ class JobConfigs:
 
     def compose(self, master: DictConfig, overrides: list[str]) -> DictConfig:
         """Returns the config of a job, equal to Hydra's own."""
-        parsed = OverridesParser.create(config_loader=self.loader).parse_overrides(overrides)
-        values = [override for override in parsed if self._is_value(override)]
-        options = tuple(str(override.input_line) for override in parsed if override not in values)
+        objects = OverridesParser.create(config_loader=self.loader).parse_overrides(overrides)
+        values = [override for override in objects if self._is_value(override)]
+        options = tuple(str(override.input_line) for override in objects if override not in values)
         if options not in self._composed:
             self._composed[options] = self.loader.load_sweep_config(master, list(options))
         config = copy.deepcopy(self._composed[options])
         apply_overrides(values, config)
-        task, job = [override for override in parsed if not override.is_hydra_override()], config.hydra.job
+        task, job = [override for override in objects if not override.is_hydra_override()], config.hydra.job
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.overrides.task = [override.input_line for override in task]
             dirname = OmegaConf.to_container(job, resolve=False)["override_dirname"]  # type: ignore[call-overload, index]
             if not str(dirname).startswith("${"):  # Hydra 1.4 resolves it when it is used
-                named = job.config.override_dirname
-                kept = [str(o.input_line) for o in task if o.key_or_group not in named.exclude_keys]
-                job.override_dirname = named.item_sep.join(sorted(kept)).replace("=", named.kv_sep)
+                rules = job.config.override_dirname
+                words = [str(o.input_line) for o in task if o.key_or_group not in rules.exclude_keys]
+                job.override_dirname = rules.item_sep.join(sorted(words)).replace("=", rules.kv_sep)
         OmegaConf.copy_cache(from_config=master, to_config=config)
         return config
 
@@ -68,8 +68,8 @@ class JobConfigs:
 
     def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
         """Returns the config of a job, as Hydra's method does; the last override must be `hydra.sweep.subdir=...`."""
-        *own, subdir = sweep_overrides
-        config = self.compose(master_config, own)
+        *overrides, subdir = sweep_overrides
+        config = self.compose(master_config, overrides)
         with flag_override(config, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.subdir = subdir.partition("=")[2]
             config.hydra.overrides.hydra.append(subdir)

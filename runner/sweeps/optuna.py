@@ -51,11 +51,11 @@ class Search(JobSweeper):
         self.study = self._open_study()
         self.ended = set[int]()  # trials that the launcher has run
         self.claims = study.Claims(self.folder, self.storage)
-        with self.claims.held():
+        with self.claims.mark_alive():
             while trials := self._next_trials():
                 jobs = [self._job(trial) for trial in trials]
-                launched = self.launch(jobs)
-                begun = [job for job in jobs if launched or job.folder.status["state"] != "waiting"]
+                results = self.launch(jobs)
+                begun = [job for job in jobs if results or job.folder.status["state"] != "waiting"]
                 if not begun:
                     raise TrainingFailure("the launcher has started none of the trials; its message is above")
                 self.ended.update(int(job.folder.path.name) for job in begun)
@@ -68,20 +68,20 @@ class Search(JobSweeper):
         optuna = study.import_optuna()
         self.storage = study.storage_of(self.settings.storage, self.folder)
         study.repair(self.storage)
-        found = {"storage": study.open_storage(self.storage), "load_if_exists": True}
-        opened = optuna.create_study(direction=self.direction, study_name=study.STUDY, **found)
+        arguments = {"storage": study.open_storage(self.storage), "load_if_exists": True}
+        search = optuna.create_study(direction=self.direction, study_name=study.STUDY, **arguments)
         space = {name: optuna.distributions.distribution_to_json(d) for name, d in self.space.items()}
         facts = {"space": space, "config": self.identity}
-        before = {name: opened.user_attrs.get(name, fact) for name, fact in facts.items()}
-        if before != facts or opened.direction.name != self.direction.upper():
-            searched = f"{', '.join(before['space'])} ({opened.direction.name.lower()})"
-            how = f"{searched}, with other bounds, direction or settings"
+        before = {name: search.user_attrs.get(name, fact) for name, fact in facts.items()}
+        if before != facts or search.direction.name != self.direction.upper():
+            summary = f"{', '.join(before['space'])} ({search.direction.name.lower()})"
+            how = f"{summary}, with other bounds, direction or settings"
             raise ValueError(
                 f"{self.storage!r} already has a search over {how}; start the new search in another folder"
             )
         for name, fact in facts.items():
-            opened.set_user_attr(name, fact)
-        return opened
+            search.set_user_attr(name, fact)
+        return search
 
     def _next_trials(self) -> list[Any]:
         """Returns the trials to run now: first trials left by a killed search, then new trials; empty if none is left."""
@@ -97,8 +97,8 @@ class Search(JobSweeper):
             while len(batch) < self.settings.n_jobs:
                 if len(self.study.get_trials(deepcopy=False)) >= self.settings.n_trials:
                     break
-                asked = self.study.ask()
-                trial = self._claim(id_in_storage(asked), asked.number)
+                new_trial = self.study.ask()
+                trial = self._claim(id_in_storage(new_trial), new_trial.number)
                 if not self._repeats(trial):
                     batch.append(trial)
         return batch[: self.settings.n_jobs]
@@ -109,7 +109,7 @@ class Search(JobSweeper):
         trial = study.import_optuna().trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
         for name, space in self.space.items():
-            suggested(trial, name, space)
+            suggest_value(trial, name, space)
         return trial
 
     def _sampler(self, number: int) -> Any:
@@ -131,7 +131,7 @@ class Search(JobSweeper):
         return False
 
     def _job(self, trial: Any) -> Job:
-        values = (f"{name}={suggested(trial, name, space)}" for name, space in self.space.items())
+        values = (f"{name}={suggest_value(trial, name, space)}" for name, space in self.space.items())
         overrides = [*self.fixed, *values]
         folder = Run(self.folder / str(trial.number))
         identity = self.configs.check(self.config, overrides)
@@ -141,9 +141,9 @@ class Search(JobSweeper):
         # relative, as the sweep's folder may be moved
         is_proxy = self.storage.startswith(study.PROXY)
         journal = self.storage if is_proxy else os.path.relpath(self.storage, folder.path)
-        told = {"journal": journal, "number": trial.number}
-        told |= {**pruning, "of": self.settings.n_trials, "searched": list(self.space)}
-        write_atomically(folder.path / study.TRIAL, json.dumps(told))
+        spec = {"journal": journal, "number": trial.number}
+        spec |= {**pruning, "of": self.settings.n_trials, "searched": list(self.space)}
+        write_atomically(folder.path / study.TRIAL, json.dumps(spec))
         return Job(overrides, folder)
 
     def _tell(self, folder: Run) -> bool:
@@ -159,8 +159,8 @@ class Search(JobSweeper):
             self.study.tell(number, state=states.PRUNED)
         elif state == "done" and status.get("mode") not in (None, self.direction[:3]):
             mode = status["mode"]
-            told = f"the trials monitor {status['monitor']}, which is better when {mode}"
-            raise TrainingFailure(f"{told}, unlike the search: set hydra.sweeper.direction={mode}")
+            conflict = f"the trials monitor {status['monitor']}, which is better when {mode}"
+            raise TrainingFailure(f"{conflict}, unlike the search: set hydra.sweeper.direction={mode}")
         elif state == "done" and value is not None and math.isfinite(value):
             self.study.tell(number, value)
         else:
@@ -174,12 +174,12 @@ class Search(JobSweeper):
     def _say_best(self) -> float | None:
         trials = self.study.get_trials(deepcopy=False)
         counts = Counter(trial.state.name for trial in trials)
-        found = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
+        outcomes = f"{counts['COMPLETE']} complete, {counts['PRUNED']} pruned, {counts['FAIL']} failed"
         if counts["RUNNING"]:
-            found += f", {counts['RUNNING']} running elsewhere"
-        told = f"{len(trials)} trials ({found})"
+            outcomes += f", {counts['RUNNING']} running elsewhere"
+        summary = f"{len(trials)} trials ({outcomes})"
         if not counts["COMPLETE"]:
-            print(f"{told}: none has a value", flush=True)
+            print(f"{summary}: none has a value", flush=True)
             return None
         best = self.study.best_trial
         settings = " ".join(f"{name}={value}" for name, value in best.params.items())
@@ -187,7 +187,7 @@ class Search(JobSweeper):
         equal_ones = [t for t in complete if t.value == best.value and t.params != best.params]
         same = {str(t.params): t.number for t in reversed(equal_ones)}  # of repeats the first
         equal = f"; trial {', '.join(map(str, sorted(same.values())))} is as good" if same else ""
-        print(f"{told}; the best is {best.number}: {best.value:.4f} with {settings}{equal}")
+        print(f"{summary}; the best is {best.number}: {best.value:.4f} with {settings}{equal}")
         return float(best.value)
 
 
@@ -198,7 +198,7 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
     `choice(a,b)` or `a,b` one of the values; `tag(log, ...)` searches on a logarithmic scale. Raises ValueError if no
     setting is searched, or if bounds are invalid.
     """
-    fixed: dict[str, str] = {}
+    common: dict[str, str] = {}
     space: dict[str, Any] = {}
     for key, override in last_overrides(overrides).items():
         if override.is_sweep_override():
@@ -207,10 +207,10 @@ def search_space(overrides: Sequence[Override]) -> tuple[list[str], dict[str, An
             except ValueError as error:
                 raise ValueError(f"{override.input_line}: {error}") from error
         else:
-            fixed[key] = as_typed(f"{key}={override.get_value_element_as_str()}")
+            common[key] = as_typed(f"{key}={override.get_value_element_as_str()}")
     if not space:
         raise ValueError("nothing to search over: give a value such as 'optimizer.lr=interval(1e-4, 1e-2)'")
-    return list(fixed.values()), space
+    return list(common.values()), space
 
 
 def distribution(override: Override) -> Any:
@@ -233,7 +233,7 @@ def distribution(override: Override) -> Any:
     return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
 
 
-def suggested(trial: Any, name: str, distribution: Any) -> Any:
+def suggest_value(trial: Any, name: str, distribution: Any) -> Any:
     """Returns the value of a setting in a trial; if it has no value yet, the study's sampler chooses one."""
     if hasattr(distribution, "choices"):
         return trial.suggest_categorical(name, distribution.choices)

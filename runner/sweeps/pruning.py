@@ -14,15 +14,15 @@ from tiryns.runner.sweeps.study import STUDY, TRIAL, import_optuna, noted_storag
 
 def pruning_of(folder: Run, saver: Checkpoint) -> "list[Pruning]":
     """Returns the pruning callback if the folder belongs to a trial, else an empty list."""
-    told = read_json(folder.path / TRIAL, {})
-    return [Pruning({**told, "journal": noted_storage(told["journal"], folder.path)}, saver)] if told else []
+    spec = read_json(folder.path / TRIAL, {})
+    return [Pruning({**spec, "journal": noted_storage(spec["journal"], folder.path)}, saver)] if spec else []
 
 
 class Pruning(Callback):
-    """Reports the best value so far; stops all ranks together. `told` is the trial's record from its `trial.json`."""
+    """Reports the best value so far, and stops all ranks together. `spec` is the trial's record from its `trial.json`."""
 
-    def __init__(self, told: dict[str, Any], saver: Checkpoint) -> None:
-        self.told, self.saver = told, saver
+    def __init__(self, spec: dict[str, Any], saver: Checkpoint) -> None:
+        self.spec, self.saver = spec, saver
         self.pruned = False
 
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -35,21 +35,21 @@ class Pruning(Callback):
 
     def _is_hopeless(self, step: int) -> bool:
         value = self.saver.best_value
-        if value is None or self.told["pruner"] == "none":
+        if value is None or self.spec["pruner"] == "none":
             return False
-        known = self._trial.storage.get_trial(id_in_storage(self._trial))
-        if known.state.is_finished():  # the run is resumed after the search has ended
+        trial = self._trial.storage.get_trial(id_in_storage(self._trial))
+        if trial.state.is_finished():  # the run is resumed after the search has ended
             return False
-        if step not in known.intermediate_values:  # a resumed run has reported it already
+        if step not in trial.intermediate_values:  # a resumed run has reported it already
             self._trial.report(value, step)
         return bool(self._trial.should_prune())
 
     @cached_property
     def _trial(self) -> Any:
         optuna = import_optuna()
-        pruner = optuna.pruners.MedianPruner(n_startup_trials=self.told["startup_trials"])
-        if self.told["pruner"] == "asha":
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=self.spec["startup_trials"])
+        if self.spec["pruner"] == "asha":
             pruner = optuna.pruners.SuccessiveHalvingPruner()
-        study = optuna.load_study(study_name=STUDY, storage=open_storage(self.told["journal"]), pruner=pruner)
-        (trial,) = (t for t in study.get_trials(deepcopy=False) if t.number == self.told["number"])
+        study = optuna.load_study(study_name=STUDY, storage=open_storage(self.spec["journal"]), pruner=pruner)
+        (trial,) = (t for t in study.get_trials(deepcopy=False) if t.number == self.spec["number"])
         return optuna.trial.Trial(study, id_in_storage(trial))

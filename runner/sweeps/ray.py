@@ -37,8 +37,8 @@ class Launcher(HydraLauncher):
     @takes_settings(options.Ray)
     def __init__(self, settings: options.Ray) -> None:
         if not (find_spec("ray") and find_spec("hydra_plugins.hydra_ray_launcher")):
-            needed = "needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
-            raise ImportError(f"hydra/launcher=ray {needed}")
+            hint = "needs the package hydra-ray-launcher: pip install 'tiryns[ray]'"
+            raise ImportError(f"hydra/launcher=ray {hint}")
         self.settings = settings
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -53,16 +53,16 @@ class Launcher(HydraLauncher):
 
         sweep = Path(str(self.config.hydra.sweep.dir)).absolute()
         configs = [self._config(words, sweep, initial_job_idx + i) for i, words in enumerate(job_overrides)]
-        asked = [self._resources(config.trainer) for config in configs]
+        demands = [self._resources(config.trainer) for config in configs]
         folders = [Run(sweep / str(config.hydra.sweep.subdir)) for config in configs]
         connect(self.settings)
         tasks = []
         # they find the modules that this command finds, before they import anything
-        searched = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
-        for config, resources, folder, words in zip(configs, asked, folders, job_overrides, strict=True):
+        variables = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        for config, resources, folder, words in zip(configs, demands, folders, job_overrides, strict=True):
             task = OnNode(self.task_function, folder.path, os.getcwd(), environment_for_nodes())
             again = {"max_retries": self.settings.max_retries, "max_calls": 1}
-            remote = OmegaConf.create({**resources, **again, "runtime_env": {"env_vars": searched}})
+            remote = OmegaConf.create({**resources, **again, "runtime_env": {"env_vars": variables}})
             state = Singleton.get_state()
             tasks.append(launch_job_on_ray(self.hydra_context, remote, config, task, state))
             log.info("job %s: %s", folder.path.name, " ".join(filter_overrides(words)))
@@ -89,9 +89,9 @@ class Launcher(HydraLauncher):
         gpus = self.settings.gpus
         if gpus is None:
             gpus = devices if trainer.get("accelerator") == "gpu" else 0
-        wanted: dict[str, Any] = {"num_cpus": self.settings.cpus, "num_gpus": gpus}
-        wanted["resources"] = dict(self.settings.resources)
-        return wanted | ({"memory": int(self.settings.mem_gb * 1e9)} if self.settings.mem_gb else {})
+        resources: dict[str, Any] = {"num_cpus": self.settings.cpus, "num_gpus": gpus}
+        resources["resources"] = dict(self.settings.resources)
+        return resources | ({"memory": int(self.settings.mem_gb * 1e9)} if self.settings.mem_gb else {})
 
 
 class OnNode:
@@ -110,8 +110,8 @@ class OnNode:
         try:
             os.chdir(self.cwd)
         except OSError as error:
-            told = f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror})"
-            raise ValueError(f"{told}: all machines need the working folder under this path") from error
+            problem = f"{socket.gethostname()} cannot enter {self.cwd!r} ({error.strerror})"
+            raise ValueError(f"{problem}: all machines need the working folder under this path") from error
         deadline = time.monotonic() + SECONDS_FOR_THE_LAST_TO_END
         while Run(self.folder).is_locked() and time.monotonic() < deadline:
             time.sleep(0.5)

@@ -91,21 +91,21 @@ class Launcher(BaseSubmititLauncher):
             folders.append(Run(sweep / str(config.hydra.sweep.subdir)))
             layouts.append(self.layout(config.trainer))
         ids = [str(folder.status.get("slurm_job") or "") for folder in folders]
-        queued = living(states_of(ids))
+        living_ids = living(states_of(ids))
         fresh: dict[Layout, list[int]] = defaultdict(list)
         for i, layout in enumerate(layouts):
-            if ids[i] not in queued:
+            if ids[i] not in living_ids:
                 fresh[layout].append(i)
         for layout, members in fresh.items():
-            numbered = [(list(job_overrides[i]), initial_job_idx + i) for i in members]
+            jobs = [(list(job_overrides[i]), initial_job_idx + i) for i in members]
             state = Singleton.get_state()
-            arguments = [(words, "hydra.sweep.dir", n, f"job_id_for_{n}", state) for words, n in numbered]
+            arguments = [(words, "hydra.sweep.dir", n, f"job_id_for_{n}", state) for words, n in jobs]
             for i, job_id in zip(members, self._submit(layout, arguments, sweep), strict=True):
                 ids[i] = job_id
                 folders[i].update_status(slurm_job=job_id, num_killed=0)
         for i, job_id in enumerate(ids):
             words = " ".join(filter_overrides(job_overrides[i]))
-            log.info("job %s%s: %s", job_id, " (queued before)" if job_id in queued else "", words)
+            log.info("job %s%s: %s", job_id, " (queued before)" if job_id in living_ids else "", words)
         if self.settings.wait:
             log.info("waiting; the jobs go on if this command ends, and scancel ends them")
             last = await_end(ids)
@@ -118,18 +118,18 @@ class Launcher(BaseSubmititLauncher):
 
     def layout(self, trainer: DictConfig) -> Layout:
         """Returns the resources to request for a run; ValueError if nodes or tasks of launcher and trainer do not fit."""
-        given, devices, asked = self.settings, self._devices(trainer), nodes_of(trainer)
-        if given.nodes is None and asked == ANY_NODES:
+        settings, devices, limits = self.settings, self._devices(trainer), nodes_of(trainer)
+        if settings.nodes is None and limits == ANY_NODES:
             raise ValueError("trainer.num_nodes=auto: say how many with hydra.launcher.nodes")
-        nodes, tasks = given.nodes or asked.most, given.tasks_per_node or 1
-        if not asked.least <= nodes <= asked.most or tasks not in (1, devices):
+        nodes, tasks = settings.nodes or limits.most, settings.tasks_per_node or 1
+        if not limits.least <= nodes <= limits.most or tasks not in (1, devices):
             raise ValueError(
                 f"hydra.launcher.nodes={nodes} hydra.launcher.tasks_per_node={tasks} do not fit trainer.num_nodes="
-                f"{asked} trainer.devices={devices}: leave out the launcher's settings, which follow the trainer's"
+                f"{limits} trainer.devices={devices}: leave out the launcher's settings, which follow the trainer's"
             )
-        on_gpu = given.gpus_per_node is None and trainer.get("accelerator") == "gpu"
-        gpus = devices if on_gpu else given.gpus_per_node
-        return Layout(nodes, tasks, given.cpus_per_task * devices // tasks, gpus)
+        on_gpu = settings.gpus_per_node is None and trainer.get("accelerator") == "gpu"
+        gpus = devices if on_gpu else settings.gpus_per_node
+        return Layout(nodes, tasks, settings.cpus_per_task * devices // tasks, gpus)
 
     def _devices(self, trainer: DictConfig) -> int:
         """Returns the ranks per node; `auto` means the requested GPUs, not the GPUs of the submitting machine."""
@@ -139,9 +139,9 @@ class Launcher(BaseSubmititLauncher):
             return self.settings.gpus_per_node
         return processes_per_node(trainer)
 
-    def __call__(self, overrides: list[str], *arguments: object, **named: object) -> JobReturn:
+    def __call__(self, overrides: list[str], *arguments: object, **keywords: object) -> JobReturn:
         """Runs the job on this task; if the job fails, the task exits with an error, which ends the other tasks too."""
-        result = super().__call__(overrides, *arguments, **named)
+        result = super().__call__(overrides, *arguments, **keywords)
         if result.status == JobStatus.COMPLETED:
             return result
         subdir = next(word.partition("=")[2] for word in overrides if word.startswith("hydra.sweep.subdir="))
@@ -155,9 +155,9 @@ class Launcher(BaseSubmititLauncher):
         import submitit
         from submitit.core.utils import FailedJobError
 
-        given = self.settings
+        settings = self.settings
         again = [sys.executable, *same_modules(), "-m", "tiryns.runner.launch.requeue", str(sweep.absolute())]
-        killed = given.max_num_killed if given.requeue else 0
+        max_killed = settings.max_num_killed if settings.requeue else 0
         parameters = {
             **self.parameters,
             **layout._asdict(),
@@ -165,17 +165,17 @@ class Launcher(BaseSubmititLauncher):
             "slurm_srun_args": [
                 "--kill-on-bad-exit=1",
                 f"--cpus-per-task={layout.cpus_per_task}",
-                *given.srun_args,
+                *settings.srun_args,
             ],
             "slurm_teardown": [  # what comes after srun in the batch script
                 "status=$?",
                 "[ $status = 0 ] && exit",
-                f"exec {shlex.join(again)} $status {killed}",
+                f"exec {shlex.join(again)} $status {max_killed}",
             ],
         }
-        timeouts = given.max_num_timeout if given.requeue else 0
+        timeouts = settings.max_num_timeout if settings.requeue else 0
         try:
-            folder = given.submitit_folder
+            folder = settings.submitit_folder
             executor = submitit.AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=timeouts)
             executor.update_parameters(**{n: value for n, value in parameters.items() if value is not None})
             return [job.job_id for job in executor.map_array(self, *zip(*arguments, strict=True))]
@@ -191,12 +191,12 @@ def states_of(ids: Sequence[str]) -> dict[str, str]:
         return {}
     command = ["squeue", "--noheader", "--array", "--states=all", "--format=%i %T", f"--jobs={jobs}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        process = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConnectionError(f"squeue does not answer: {error}") from error
-    if done.returncode and "Invalid job id" not in done.stderr:  # of a job that has left the queue
-        raise ConnectionError(f"squeue: {done.stderr.strip()}")
-    states = dict(line.split()[:2] for line in done.stdout.splitlines())
+    if process.returncode and "Invalid job id" not in process.stderr:  # of a job that has left the queue
+        raise ConnectionError(f"squeue: {process.stderr.strip()}")
+    states = dict(line.split()[:2] for line in process.stdout.splitlines())
     return {job_id: states[job_id] for job_id in ids if job_id in states}
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiryns.runner.run.files import locked, read_json
+from tiryns.runner.run.files import hold_lock, read_json
 from tiryns.runner.run.folder import Run
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:
-        needed = "hydra/sweeper=optuna needs the package optuna: pip install 'tiryns[search]'"
-        raise ImportError(needed) from error
+        hint = "hydra/sweeper=optuna needs the package optuna: pip install 'tiryns[search]'"
+        raise ImportError(hint) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
 
@@ -51,9 +51,9 @@ def storage_of(setting: str | None, sweep: Path) -> str:
     return str(Path(setting or sweep / JOURNAL).absolute())
 
 
-def noted_storage(noted: str, folder: Path) -> str:
-    """Returns the storage that a run folder records as `noted`: a proxy's address, or a path relative to the folder."""
-    return noted if noted.startswith(PROXY) else str(folder / noted)
+def noted_storage(place: str, folder: Path) -> str:
+    """Returns the storage that a run folder records as `place`: a proxy's address, or a path relative to the folder."""
+    return place if place.startswith(PROXY) else str(folder / place)
 
 
 def open_storage(storage: str) -> Any:
@@ -72,8 +72,8 @@ def open_storage(storage: str) -> Any:
             f"hydra.sweeper.storage={storage} needs the package grpcio: pip install 'tiryns[search]'"
         ) from error
     except ConnectionError as error:
-        told = f"no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
-        raise ConnectionError(f"hydra.sweeper.storage={storage}: {told}") from error
+        problem = f"no proxy has answered in {SECONDS_TO_ANSWER:.0f} seconds"
+        raise ConnectionError(f"hydra.sweeper.storage={storage}: {problem}") from error
     return proxy
 
 
@@ -99,17 +99,17 @@ class Claims:
         self.sweep, self.storage, self.token = sweep, storage, secrets.token_hex(4)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def mark_alive(self) -> Iterator[None]:
         """Marks this sweeper as alive for the block."""
-        own = self._lock_of(self.token)
-        own.path.mkdir(parents=True)
-        with own.lock():
+        lock = self._lock_of(self.token)
+        lock.path.mkdir(parents=True)
+        with lock.lock():
             yield
 
     def turn(self) -> Any:
         """Keeps other sweepers from choosing trials in the block, except sweepers of other folders on the same proxy."""
         place = self.sweep / JOURNAL if self.storage.startswith(PROXY) else Path(self.storage)
-        return locked(place.with_name(f".{place.name}.turn"))
+        return hold_lock(place.with_name(f".{place.name}.turn"))
 
     def claim(self, trial: Any) -> None:
         """Marks a trial as this sweeper's."""
@@ -133,8 +133,8 @@ def study_importance(sweep: Path) -> "Importance | None":
     Returns None if the local journal or Optuna is missing, or for fewer than 2 settings or `FEWEST_TRIALS` trials.
     Source: Watanabe, Bansal and Hutter 2023 (arXiv 2304.10255).
     """
-    noted = ((file, read_json(file, {}).get("journal")) for file in sorted(sweep.glob(f"*/{TRIAL}")))
-    storage = next((noted_storage(str(place), file.parent) for file, place in noted if place), PROXY)
+    records = ((file, read_json(file, {}).get("journal")) for file in sorted(sweep.glob(f"*/{TRIAL}")))
+    storage = next((noted_storage(str(place), file.parent) for file, place in records if place), PROXY)
     if storage.startswith(PROXY) or not Path(storage).is_file():
         return None
     try:

@@ -20,7 +20,7 @@ from tiryns.runner.launch.processes import return_freed_memory
 from tiryns.runner.patches.hydra.start import BASIC_LAUNCHER
 from tiryns.runner.report.comparison.differences import few_digits
 from tiryns.runner.run.command.json_output import writes_to
-from tiryns.runner.run.command.words import quoted
+from tiryns.runner.run.command.words import quote
 from tiryns.runner.run.files import JUDGE, LADDER, read_json, read_sweep
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.model_folder import check_free
@@ -49,7 +49,7 @@ class SweepPage(Callback):
         # Hydra 1.4 has frozen it by now
         with flag_override(config.hydra, ["struct", "readonly"], [False, False]):
             config.hydra.sweep.dir = folder
-            config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quoted(folder)}")
+            config.hydra.overrides.hydra.append(f"hydra.sweep.dir={quote(folder)}")
 
     def on_job_start(self, config: DictConfig, **_: object) -> None:
         """Sends the output of a job to a file of its own, if the jobs run one by one in this process."""
@@ -82,10 +82,10 @@ class SweepPage(Callback):
         from tiryns.runner.report.comparison.settings import Comparison
         from tiryns.runner.report.table import compared_text
 
-        compared = Comparison(runs)
-        page = write_comparison(folder, compared, "report.html", study_importance(folder))
+        comparison = Comparison(runs)
+        page = write_comparison(folder, comparison, "report.html", study_importance(folder))
         if not any((folder / name).exists() for name in (JUDGE, LADDER)):  # whose answer follows
-            print(compared_text(compared, with_runs=False), end="")
+            print(compared_text(comparison, with_runs=False), end="")
             print(f"the runs compared: {page}", flush=True)
         problems = {run: problem for run in runs if (problem := problem_of(run))}
         overrides = [run.overrides() for run in runs]
@@ -126,14 +126,14 @@ class JobLines:
         self._run, self._began = Run(folder), time.monotonic()
         words = self._run.overrides()
         if trial := read_json(folder / TRIAL, {}):  # each is launched by itself
-            own = " ".join(word for word in words if word.partition("=")[0] in trial["searched"])
+            label = " ".join(word for word in words if word.partition("=")[0] in trial["searched"])
             self._done, self._total = trial["number"] + 1, trial["of"]
         else:
-            own = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
+            label = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
             self._done += 1
-        own = " ".join(map(_short, own.split(" ")))
+        label = " ".join(map(_short, label.split(" ")))
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
-        self._head = f"[{count}] {own or folder.name}"
+        self._head = f"[{count}] {label or folder.name}"
         if self._isatty:
             full = round(BAR * (self._done - 1) / max(1, self._total))
             line = f"{'█' * full}{'░' * (BAR - full)} {self._head}"
@@ -156,9 +156,9 @@ class JobLines:
             os.dup2(self._screen, descriptor)
         state, name, results = self._run.state, self._run.monitor or "objective", self._run.results
         value = results.get("objective", results.get(name))
-        found = f"{name} {number(value)}" if state in ENDED and value is not None else state
+        outcome = f"{name} {number(value)}" if state in ENDED and value is not None else state
         took = clock(time.monotonic() - self._began)
-        self._print(f"{self._head}: {found}, {took}, {typed_path(self._run.path)}")
+        self._print(f"{self._head}: {outcome}, {took}, {typed_path(self._run.path)}")
 
     def _print(self, line: str, end: str = "\n") -> None:
         clear = "\r\033[K" if self._isatty else ""

@@ -31,9 +31,9 @@ from tiryns.conf.registry import take_place_of
 from tiryns.runner.config.permissions import words_to_repeat
 from tiryns.runner.launch.rank import left_error
 from tiryns.runner.patches.hydra.start import plugins
-from tiryns.runner.run.command.words import as_typed, flags, public_overrides, sealed, typed_overrides
+from tiryns.runner.run.command.words import as_typed, flags, public_overrides, seal_record, typed_overrides
 from tiryns.runner.run.errors import TrainingFailure, explain, without_samples
-from tiryns.runner.run.files import SWEEP, locked, newest, read_sweep, write_atomically
+from tiryns.runner.run.files import SWEEP, hold_lock, newest, read_sweep, write_atomically
 from tiryns.runner.run.folder import Run, find_runs
 from tiryns.runner.run.recording import new_name
 from tiryns.runner.run.yaml_files import settings_in
@@ -53,10 +53,10 @@ _FOLD = re.compile(r"\bdata\.fold=\d+")
 
 def register_plugins() -> None:
     """Makes the project's sweepers, launchers and search path known to Hydra, wherever the package lies."""
-    from hydra_plugins import tiryns as own
+    from hydra_plugins import tiryns as project
 
-    sweepers = (own.GridSweeper, own.OptunaSweeper, own.SuiteSweeper)
-    for plugin in (*sweepers, own.RayLauncher, own.SlurmLauncher, own.OwnConfigs):
+    sweepers = (project.GridSweeper, project.OptunaSweeper, project.SuiteSweeper)
+    for plugin in (*sweepers, project.RayLauncher, project.SlurmLauncher, project.OwnConfigs):
         plugins().register(plugin)
     take_place_of("ray_launcher")  # which Hydra has imported by now
 
@@ -69,28 +69,28 @@ def runs_one_by_one(config: DictConfig) -> bool:
 def sweep_folder(*, _root_: DictConfig) -> str:
     """Returns the folder for the sweep of a composed config; implements the resolver `${sweep_folder:}`."""
     if _root_.mode not in ("train", "probe"):
-        told = "leave out -m, seeds=, folds= and the folder of a sweep, and give each setting one value"
-        raise ValueError(f"mode={_root_.mode} is for one config: {told}")
+        hint = "leave out -m, seeds=, folds= and the folder of a sweep, and give each setting one value"
+        raise ValueError(f"mode={_root_.mode} is for one config: {hint}")
     outputs = Path(_root_.outputs)
-    found = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
-    return str(found or outputs / f"{new_name()}-sweep")
+    folder = find_sweep(outputs, identity(_root_)) if _root_.resume == "auto" else None
+    return str(folder or outputs / f"{new_name()}-sweep")
 
 
 def identity(config: DictConfig) -> dict[str, Any]:
     """Returns what identifies a sweep: its overrides and its sweeper; for a suite also the settings, such as models."""
     overrides = public_overrides(typed_overrides(config.hydra))
     sweeper = str(config.hydra.runtime.choices.get("hydra/sweeper"))
-    found: dict[str, Any] = {"overrides": overrides, "sweeper": sweeper}
+    entries: dict[str, Any] = {"overrides": overrides, "sweeper": sweeper}
     if sweeper == "suite":
         settings = settings_in(config.hydra.sweeper)
         settings["overrides"] = public_overrides(settings["overrides"])
-        found["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
-    return found
+        entries["suite"] = {name: value for name, value in settings.items() if name != "_target_"}
+    return entries
 
 
-def find_sweep(outputs: Path, wanted: dict[str, Any]) -> Path | None:
-    """Returns the newest sweep under `outputs` whose `sweep.json` has all entries of `wanted`; None if there is none."""
-    return newest(outputs, SWEEP, lambda _, noted: {**noted, **wanted} == noted)
+def find_sweep(outputs: Path, entries: dict[str, Any]) -> Path | None:
+    """Returns the newest sweep under `outputs` whose `sweep.json` has all `entries`; None if there is none."""
+    return newest(outputs, SWEEP, lambda _, record: {**record, **entries} == record)
 
 
 def combinations(overrides: Sequence[Override]) -> list[list[str]]:
@@ -102,11 +102,11 @@ def combinations(overrides: Sequence[Override]) -> list[list[str]]:
         elif override.is_discrete_sweep():
             values[key] = dict.fromkeys(override.sweep_string_iterator())  # each value once
         else:
-            told = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
-            raise ValueError(f"{override.input_line}: {told}")
+            hint = f"a grid needs single values, such as {key}=1,2; hydra/sweeper=optuna searches an interval"
+            raise ValueError(f"{override.input_line}: {hint}")
         if not values[key]:
             raise ValueError(f"{override.input_line}: the range is empty")
-    words = [[as_typed(f"{key}={value}") for value in given] for key, given in values.items()]
+    words = [[as_typed(f"{key}={value}") for value in choices] for key, choices in values.items()]
     return [list(job) for job in product(*words)]
 
 
@@ -135,14 +135,14 @@ class JobSweeper(Sweeper):
     def begin(self) -> None:
         """Makes the folder with its `sweep.json`."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        given: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
-        own = ("hydra.sweep.dir=", "hydra.mode=")
-        hydra = [self.public(word) for word in given if not word.startswith(own)]
+        overrides: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
+        prefixes = ("hydra.sweep.dir=", "hydra.mode=")
+        hydra = [self.public(word) for word in overrides if not word.startswith(prefixes)]
         new = identity(self.config) | {"hydra": hydra, "flags": flags()}
-        noted = read_sweep(self.folder) | new | sealed([*new["overrides"], *hydra])
-        noted.setdefault("started", datetime.now().isoformat(timespec="seconds"))
-        noted.setdefault("begun_in", [here := os.getcwd(), os.path.relpath(here, self.folder.resolve())])
-        write_atomically(self.folder / SWEEP, json.dumps(noted, indent=1))
+        record = read_sweep(self.folder) | new | seal_record([*new["overrides"], *hydra])
+        record.setdefault("started", datetime.now().isoformat(timespec="seconds"))
+        record.setdefault("begun_in", [here := os.getcwd(), os.path.relpath(here, self.folder.resolve())])
+        write_atomically(self.folder / SWEEP, json.dumps(record, indent=1))
 
     def public(self, word: str) -> str:
         """Returns an override of Hydra's own settings as `sweep.json` records it; a subclass may leave out secrets."""
@@ -150,9 +150,9 @@ class JobSweeper(Sweeper):
 
     def parse(self, arguments: Sequence[str]) -> list[Any]:
         """Returns parsed overrides: the sweeper's own `params`, then `arguments`."""
-        own = [f"{name}={value}" for name, value in self.params.items()]
+        words = [f"{name}={value}" for name, value in self.params.items()]
         parser = OverridesParser.create(config_loader=self.configs)  # type: ignore[arg-type]
-        return parser.parse_overrides([*own, *arguments])
+        return parser.parse_overrides([*words, *arguments])
 
     def launch(self, jobs: Sequence[Job]) -> Sequence[JobReturn]:
         """Launches jobs; an error of the launcher itself is logged and does not end the sweep."""
@@ -206,10 +206,10 @@ class Grid(JobSweeper):
         return results
 
 
-def same_failure(failed: Sequence[Run]) -> str | None:
+def same_failure(runs: Sequence[Run]) -> str | None:
     """Returns the error message if all these jobs failed before their first step with the same message, else None."""
     messages = set()
-    for status in (run.status for run in failed):
+    for status in (run.status for run in runs):
         at_start = status.get("state") == "failed" and "max_steps" not in status  # noted when training begins
         message = without_samples(str(status.get("error") or "")) if at_start else ""
         messages.add(_FOLD.sub("data.fold=...", message))
@@ -218,20 +218,20 @@ def same_failure(failed: Sequence[Run]) -> str | None:
 
 def place(sweep: Path, jobs: list[list[str]], hashes: list[str]) -> list[Job]:
     """Returns the jobs with their folders: existing folders by overrides and config hash, else new ones."""
-    with locked(sweep / ".jobs.lock"):  # or two commands would give one folder to different jobs
+    with hold_lock(sweep / ".jobs.lock"):  # or two commands would give one folder to different jobs
         runs = [Run(run) for run in find_runs(sweep)]
         # version 0.3 left colons escaped
-        known = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
+        runs_by_words = {(run.identity(), tuple(map(as_typed, run.overrides()))): run for run in runs}
         number = max((int(run.path.name) for run in runs if run.path.name.isdigit()), default=-1)
-        placed = []
+        placed_jobs = []
         for overrides, identity_hash in zip(jobs, hashes, strict=True):
-            folder = known.pop((identity_hash, tuple(public_overrides(overrides))), None)
+            folder = runs_by_words.pop((identity_hash, tuple(public_overrides(overrides))), None)
             if folder is None:
                 number += 1
                 folder = Run(sweep / str(number))
                 folder.announce(identity_hash, overrides)
-            placed.append(Job(overrides, folder))
-        return placed
+            placed_jobs.append(Job(overrides, folder))
+        return placed_jobs
 
 
 def waiting_of(jobs: Sequence[Job]) -> list[Job]:

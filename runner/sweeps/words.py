@@ -10,7 +10,7 @@ from hydra.core.override_parser.types import Override
 
 from tiryns.conf.fields import default_options
 from tiryns.conf.values import suggest
-from tiryns.runner.run.command.words import literal, quoted
+from tiryns.runner.run.command.words import literal, quote
 from tiryns.runner.run.model_folder import model_folder
 
 REPLICATES = {"seeds": (1, "seed={each}"), "folds": (2, "data.folds={count} data.fold={each}")}
@@ -39,18 +39,18 @@ def with_replicates(words: Sequence[str]) -> list[str]:
         >>> with_replicates(["optimizer=lion", "seeds=3"])
         ['-m', 'optimizer=lion', 'seed=1,2,3']
     """
-    given = [word for word in words if word.partition("=")[0] in REPLICATES and "=" in word]
-    if not given:
+    replicates = [word for word in words if word.partition("=")[0] in REPLICATES and "=" in word]
+    if not replicates:
         return list(words)
     names = [word.partition("=")[0] for word in words]
     if search := next((word for word in words if word.startswith("hydra/sweeper=optuna")), None):
-        raise ValueError(f"{given[0]} trains every value, but {search} chooses values: leave out one")
-    if "folds" in (word.partition("=")[0] for word in given) and any(name == "suite" for name in names):
+        raise ValueError(f"{replicates[0]} trains every value, but {search} chooses values: leave out one")
+    if "folds" in (word.partition("=")[0] for word in replicates) and any(name == "suite" for name in names):
         raise ValueError("folds: a suite measures each task on its own test set: leave out folds or suite")
-    found: list[str] = []
+    expansion: list[str] = []
     for word in words:
-        if word not in given:
-            found.append(word)
+        if word not in replicates:
+            expansion.append(word)
             continue
         name, _, number = word.partition("=")
         least, meaning = REPLICATES[name]
@@ -58,11 +58,11 @@ def with_replicates(words: Sequence[str]) -> list[str]:
             raise ValueError(f"{word}: expected a whole number, {least} or more, such as {name}=5")
         each = ",".join(map(str, range(1, int(number) + 1)))
         meant = meaning.format(count=number, each=each).split()
-        own = {name, *(one.partition("=")[0] for one in meant)}
-        if twice := [w for w, n in zip(words, names, strict=True) if w is not word and n.lstrip("+~") in own]:
-            raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {twice[0]}")
-        found += meant
-    return found if {"-m", "--multirun"} & {*words} else ["-m", *found]
+        keys = {name, *(one.partition("=")[0] for one in meant)}
+        if same := [w for w, n in zip(words, names, strict=True) if w is not word and n.lstrip("+~") in keys]:
+            raise ValueError(f"{word} stands for {' '.join(meant)}: leave out {same[0]}")
+        expansion += meant
+    return expansion if {"-m", "--multirun"} & {*words} else ["-m", *expansion]
 
 
 def as_sweep(words: Sequence[str]) -> list[str]:
@@ -77,8 +77,8 @@ def as_sweep(words: Sequence[str]) -> list[str]:
         >>> as_sweep(["model=bert_tiny"])
         ['model=bert_tiny']
     """
-    asked = any(word == SWEEPER or word.startswith("suite=") for word in words)
-    if not asked or COMPLETION & {*words}:
+    is_suite = any(word == SWEEPER or word.startswith("suite=") for word in words)
+    if not is_suite or COMPLETION & {*words}:
         return list(words)
     if other := [word for word in words if word.startswith("hydra/sweeper=") and word != SWEEPER]:
         raise ValueError(f"{other[0]}: a suite chooses among its settings itself; leave this sweeper out")
@@ -86,9 +86,9 @@ def as_sweep(words: Sequence[str]) -> list[str]:
         raise ValueError("tiryns plan shows one run, not a suite: name the overrides of a task")
     flags = [] if SHOWS & {*words} else ["-m"]
     settings: dict[str, str] = {}
-    kept, jobs = [], list[str]()
+    rest, jobs = [], list[str]()
     for word in (word for word in words if word not in ("-m", "--multirun", SWEEPER)):
-        name, given, value = word.partition("=")
+        name, equals, value = word.partition("=")
         if name == "suite":
             settings["suite"] = literal(value.strip("'\""))
         elif name == "hydra.sweeper.overrides":  # those of a suite that goes on
@@ -100,14 +100,14 @@ def as_sweep(words: Sequence[str]) -> list[str]:
             settings[field] = literal(values_of(word)) if field == "tasks" else value
         elif name == "model":
             settings["models"] = literal(values_of(word))
-        elif not given or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
-            kept.append(word)
+        elif not equals or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
+            rest.append(word)
         else:
             jobs.append(word.replace("${", "\\${"))  # to be resolved in the jobs
-    first = next((i for i, word in enumerate(kept) if "=" in word and not word.startswith("-")), len(kept))
+    first = next((i for i, word in enumerate(rest) if "=" in word and not word.startswith("-")), len(rest))
     settings["overrides"] = literal(last_of_each(jobs))
-    chosen = [SWEEPER, *(f"hydra.sweeper.{field}={value}" for field, value in settings.items())]
-    return [*flags, *kept[:first], *chosen, *kept[first:]]
+    suite_words = [SWEEPER, *(f"hydra.sweeper.{field}={value}" for field, value in settings.items())]
+    return [*flags, *rest[:first], *suite_words, *rest[first:]]
 
 
 def last_overrides(overrides: Iterable[Override]) -> dict[str, Override]:
@@ -121,18 +121,18 @@ def last_overrides(overrides: Iterable[Override]) -> dict[str, Override]:
 
 
 def last_of_each(words: Iterable[str]) -> list[str]:
-    """Returns the overrides, of which only the last override of each setting is kept.
+    """Returns the last override of each setting, in the order of these overrides.
 
     Example:
         >>> last_of_each(["a=1", "b=2", "a=3"])
         ['b=2', 'a=3']
     """
-    found: dict[str, str] = {}
+    last: dict[str, str] = {}
     for word in words:
         key = word.partition("=")[0].lstrip("+~")
-        found.pop(key, None)
-        found[key] = word
-    return list(found.values())
+        last.pop(key, None)
+        last[key] = word
+    return list(last.values())
 
 
 def values_of(word: str) -> list[str]:
@@ -151,16 +151,16 @@ def values_of(word: str) -> list[str]:
 
 def models_of(names: Sequence[str] | None, loader: ConfigLoader) -> dict[str, list[str]]:
     """Returns the overrides that choose each model; raises ValueError or FileNotFoundError for an unknown name."""
-    given = list(names or [default_options()["model"]])
-    if twice := [name for name in given if given.count(name) > 1]:
+    model_names = list(names or [default_options()["model"]])
+    if twice := [name for name in model_names if model_names.count(name) > 1]:
         raise ValueError(f"model: {twice[0]} is named twice; name each model once")
     options = loader.get_group_options("model")
-    return {name: _words(name, options) for name in given}
+    return {name: _words(name, options) for name in model_names}
 
 
-def pretrained(name_or_path: str) -> list[str]:
+def pretrained_words(name_or_path: str) -> list[str]:
     """Returns the overrides that choose a pretrained model by its name or path."""
-    return ["model=pretrained", f"model.name_or_path={quoted(name_or_path)}"]
+    return ["model=pretrained", f"model.name_or_path={quote(name_or_path)}"]
 
 
 def _words(name: str, options: Sequence[str]) -> list[str]:
@@ -168,14 +168,14 @@ def _words(name: str, options: Sequence[str]) -> list[str]:
         return [f"model={name}"]
     if Path(name).expanduser().is_dir():
         model_folder(name)  # a run must have finished
-        return pretrained(name)
+        return pretrained_words(name)
     typo = "/" not in name and "_" in name  # no name of the hub is like that
     if typo or not _HUB_NAME.fullmatch(name) or name.startswith((".", "outputs/")):
         raise FileNotFoundError(
             f"model={name}: there is no such folder, option, or name on the hub; options are: {', '.join(options)}"
             + suggest(name, options)
         )
-    return pretrained(name)
+    return pretrained_words(name)
 
 
 def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> bool:
@@ -186,9 +186,9 @@ def differ_alike(first: Sequence[Sequence[str]], others: Sequence[Sequence[str]]
         >>> differ_alike(first, [["lr=1", "seed=3"]]), differ_alike(first, [["lr=2", "seed=1"]])
         (True, False)
     """
-    varied = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
-    shared = {tuple(w for w in words if w.partition("=")[0] not in varied) for words in (*first, *others)}
-    return len(shared) == 1
+    keys = {word.partition("=")[0] for words in first for word in {*words} - {*first[0]}}
+    constants = {tuple(w for w in words if w.partition("=")[0] not in keys) for words in (*first, *others)}
+    return len(constants) == 1
 
 
 def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
@@ -198,5 +198,5 @@ def words_apart(jobs: Sequence[Sequence[str]], words: Sequence[str]) -> str:
         >>> words_apart([["a=1", "seed=1"], ["a=1", "seed=2"]], ["a=1", "seed=2"])
         'seed=2'
     """
-    shared = set.intersection(*map(set, jobs))
-    return " ".join(word for word in words if word not in shared)
+    common = set.intersection(*map(set, jobs))
+    return " ".join(word for word in words if word not in common)

@@ -11,7 +11,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from tiryns.conf.registry import METRICS, TASKS
 from tiryns.conf.values import suggest
-from tiryns.runner.config.targets import dotted
+from tiryns.runner.config.targets import resolve_name
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt
 from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.predictions import Compared, Predictions
@@ -62,8 +62,8 @@ class Task:
         """Returns the reader, with the settings it has parameters for; ValueError if the task reads no labelled rows."""
         if self.reader is None:
             raise ValueError(f"data.task={self.name}: it has its own data modules and reads no labelled rows")
-        wanted = inspect.signature(self.reader).parameters
-        return self.reader(**{name: value for name, value in settings.items() if name in wanted})
+        params = inspect.signature(self.reader).parameters
+        return self.reader(**{name: value for name, value in settings.items() if name in params})
 
     def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Returns an empty collection of predictions for a set, with the settings of the run's objective."""
@@ -71,15 +71,15 @@ class Task:
 
     def predictions(self, sequences: object, objective: Collator) -> Predictions:
         """Returns the collection of `collect`, with the metrics registered for its kind."""
-        made = self.collect(sequences, objective)
-        made.registered = {name: dotted(make) for name, make in METRICS.get(made.kind, {}).items()}
-        return made
+        result = self.collect(sequences, objective)
+        result.registered = {name: resolve_name(make) for name, make in METRICS.get(result.kind, {}).items()}
+        return result
 
     def typed(self, text: str) -> object:
         """Returns the value of the text column for a text of the command line."""
         return text
 
-    def assumed(self, config: PretrainedConfig) -> Learnt:
+    def reader_state(self, config: PretrainedConfig) -> Learnt:
         """Returns the reader's state from the config of a model trained elsewhere; ValueError if the config lacks it."""
         raise ValueError(f"the model was not trained here, so its labels for {self.name!r} are not known")
 
@@ -122,11 +122,11 @@ class TrainerTask(Task):
         """Returns the batch with the fields that the task's model reads, and the number of its targets as `weight`."""
         raise NotImplementedError
 
-    def measured(self, batch: Evaluated) -> Iterator[Compared]:
+    def comparisons(self, batch: Evaluated) -> Iterator[Compared]:
         """Yields predictions of a batch and the truth, for each kind of metric (see `get_metrics_for_task`)."""
         raise NotImplementedError
 
-    def joined(self, sequences: object) -> Predictions | None:
+    def example_predictions(self, sequences: object) -> Predictions | None:
         """Returns predictions that join the samples of an example; None if each sample is an example."""
         return None
 
@@ -146,28 +146,28 @@ def get_task(name: str) -> Task:
         >>> get_task("classification").second
         'pair_column'
     """
-    return _found(name, Task, "data.task")
+    return _task_of_kind(name, Task, "data.task")
 
 
 def get_trainer_task(name: str) -> TrainerTask:
     """Returns the task of that name for `FinetuningModule`; raises ValueError as `get_task` does."""
-    return _found(name, TrainerTask, "task")
+    return _task_of_kind(name, TrainerTask, "task")
 
 
-def _found(name: str, kind: type[T], setting: str) -> T:
-    found = _made(name) if name in TASKS else None
-    if isinstance(found, kind):
-        return found
-    known = [other for other in TASKS if isinstance(_made(other), kind)]
-    raise ValueError(f"{setting}={name!r}; there are: {', '.join(known)}" + suggest(name, known))
+def _task_of_kind(name: str, kind: type[T], setting: str) -> T:
+    task = _build(name) if name in TASKS else None
+    if isinstance(task, kind):
+        return task
+    names = [other for other in TASKS if isinstance(_build(other), kind)]
+    raise ValueError(f"{setting}={name!r}; there are: {', '.join(names)}" + suggest(name, names))
 
 
-def _made(name: str) -> Task:
-    found = dotted(TASKS[name])
-    made = found() if isinstance(found, type) and issubclass(found, Task) else found
-    if not isinstance(made, Task):
-        raise ValueError(f"the task {name!r} is registered as {found!r:.80}, expected a runner.tasks.Task")
-    return made
+def _build(name: str) -> Task:
+    entry = resolve_name(TASKS[name])
+    task = entry() if isinstance(entry, type) and issubclass(entry, Task) else entry
+    if not isinstance(task, Task):
+        raise ValueError(f"the task {name!r} is registered as {entry!r:.80}, expected a runner.tasks.Task")
+    return task
 
 
 def import_modules(names: Iterable[str], setting: str = "imports") -> None:

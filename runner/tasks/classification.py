@@ -41,7 +41,7 @@ class Classification(TrainerTask):
             return LabelPredictions(sequences, objective.thresholds)
         return self.evaluations[objective.problem_type](sequences)
 
-    def assumed(self, config: PretrainedConfig) -> Learnt:
+    def reader_state(self, config: PretrainedConfig) -> Learnt:
         labels = labels_of(config)
         # where a config names none, as transformers decides it
         return {
@@ -60,12 +60,12 @@ class Classification(TrainerTask):
         if kind == REGRESSION and model.pretrained.config.num_labels != 1:
             raise ValueError("the labels are numbers: set num_labels=1, for a head with one output")
         model.problem_type = model.pretrained.config.problem_type = kind
-        weight = float(_known(labels).sum())
+        weight = float(_label_mask(labels).sum())
         return cast(MicroBatch, {**batch, "example_labels": labels, "problem_type": kind, "weight": weight})
 
-    def measured(self, batch: Evaluated) -> Iterator[Compared]:
-        known = _known(batch.micro_batch["example_labels"])
-        labels, logits = batch.micro_batch["example_labels"][known], batch.output["logits"][known]
+    def comparisons(self, batch: Evaluated) -> Iterator[Compared]:
+        mask = _label_mask(batch.micro_batch["example_labels"])
+        labels, logits = batch.micro_batch["example_labels"][mask], batch.output["logits"][mask]
         kind = batch.micro_batch["problem_type"]
         if kind == REGRESSION:
             yield Compared("regression", logits[:, 0], labels)
@@ -75,7 +75,7 @@ class Classification(TrainerTask):
             yield Compared("classification", logits.argmax(-1), labels)
 
 
-def _known(labels: Tensor) -> Tensor:
+def _label_mask(labels: Tensor) -> Tensor:
     """Whether each example has a label, bool [B]."""
     if labels.is_floating_point():
         return ~labels.reshape(len(labels), -1).isnan().any(-1)

@@ -22,13 +22,13 @@ class Contrastive(Task):
     reader = PairsReader
     objective = ContrastiveCollator
     single: ClassVar[bool] = True
-    """Whether a text has one dense vector, made as its folder defines; `shown` converts other vectors for predictions."""
+    """Whether a text has one dense vector, as its folder defines; `format_vector` converts all others for predictions."""
 
     def load(self, path: str) -> PreTrainedModel:
         """Returns the encoder of a folder; its pooler, which vectors do not use, may be missing."""
         return load_weights(AutoModel, path)[0]
 
-    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:
+    def format_vector(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> object:
         """Returns the vector of a text as predictions show it."""
         return vector.tolist()
 

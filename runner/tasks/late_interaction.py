@@ -25,7 +25,7 @@ from transformers.utils import cached_file
 from tiryns.conf.objective.contrastive import LateInteraction as Options
 from tiryns.runner.data.micro_batch import FlatSamples, MicroBatch
 from tiryns.runner.evaluation.similarity import DotProduct
-from tiryns.runner.models.embedding.contrastive import PairsModel, leave_out_pooler, loaded_without_pooler
+from tiryns.runner.models.embedding.contrastive import PairsModel, leave_out_pooler, options_without_pooler
 from tiryns.runner.models.embedding.folder import ABSENT, write_modules
 from tiryns.runner.models.packed.rows import unpacked
 from tiryns.runner.models.task_model import TaskModel
@@ -33,7 +33,7 @@ from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.order.ranges import ranges
 from tiryns.runner.tasks.contrastive import Contrastive
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 __all__ = ["LateInteraction", "LateInteractionCollator"]
 
@@ -64,14 +64,14 @@ class LateInteractionModel(PairsModel):
     unshardable = "the projection of objective=late_interaction is exported beside the encoder"
     options: Options
 
-    def __init__(self, pretrained: PreTrainedModel, *parts: Any, skipped: Mapping[str, int]) -> None:
+    def __init__(self, pretrained: PreTrainedModel, *parts: Any, skiplist: Mapping[str, int]) -> None:
         """As `PairsModel`; also loads the projection from the encoder's folder, or makes a new one if there is none.
 
-        `skipped` are the tokens to leave out of passages. Raises ValueError for a folder with another width.
+        `skiplist` has the tokens to leave out of passages. Raises ValueError for a folder with another width.
         """
         super().__init__(pretrained, *parts)
         leave_out_pooler(pretrained.base_model)
-        self.skipped, width = dict(skipped), self.options.token_dimensions
+        self.skiplist, width = dict(skiplist), self.options.token_dimensions
         self.projection = nn.Linear(pretrained.config.get_text_config().hidden_size, width, bias=False)
         name = pretrained.name_or_path  # a folder, or a repository of the hub
         if not name or (file := cached_file(name, PROJECTION, **ABSENT)) is None:
@@ -92,9 +92,9 @@ class LateInteractionModel(PairsModel):
             hidden, ids = unpacked(hidden, micro_batch, 0.0), unpacked(ids, micro_batch, 0)
         else:
             there = micro_batch["attention_mask"].bool()
-        skipped = torch.tensor([*self.skipped.values()], dtype=ids.dtype, device=ids.device)
-        there = there & ~(torch.isin(ids, skipped) & (micro_batch["text_columns"] > 0)[:, None])
-        vectors = functional.normalize(widened(self.projection(hidden)), dim=-1) * there[..., None]
+        skip_ids = torch.tensor([*self.skiplist.values()], dtype=ids.dtype, device=ids.device)
+        there = there & ~(torch.isin(ids, skip_ids) & (micro_batch["text_columns"] > 0)[:, None])
+        vectors = functional.normalize(widen(self.projection(hidden)), dim=-1) * there[..., None]
         longest = max(self.texts.max_length or 0, self.options.query_expansion or 0)
         return functional.pad(vectors, (0, 0, 0, longest - vectors.shape[1]))
 
@@ -113,13 +113,13 @@ class LateInteractionModel(PairsModel):
                 "activation_function": "torch.nn.modules.linear.Identity",
             },
             "multi_vector_encoder.modules.multi_vector_mask.MultiVectorMask": {
-                "skiplist_words": [*self.skipped],
+                "skiplist_words": [*self.skiplist],
                 "skiplist_tasks": ["document"],
                 "keep_only_token_ids": None,
             },
             "base.modules.normalize.Normalize": tokens,
         }
-        arguments = loaded_without_pooler(self.pretrained.base_model)
+        arguments = options_without_pooler(self.pretrained.base_model)
         write_modules(folder, "MultiVectorEncoder", modules, self.texts, arguments)
         save_file({"linear.weight": weight}, folder / PROJECTION)
         return []
@@ -147,23 +147,23 @@ class MaxSim(DotProduct):
 
     def matrix(self, queries: Tensor, passages: Tensor) -> Tensor:
         """Returns the scores [Q, P] of queries [Q, T, H] and passages [P, T, H]."""
-        queries, passages = trimmed(queries), trimmed(passages)
+        queries, passages = trim(queries), trim(passages)
         count = max(1, AT_ONCE // (len(queries) * queries.shape[1] * passages.shape[1]))
         flat = queries.flatten(0, 1)
         scores = []
-        for some in passages.split(count):
-            products = (flat @ some.flatten(0, 1).T).view(len(flat), *some.shape[:2])
-            largest = products.masked_fill(~(some != 0).any(-1), LOWEST).amax(-1)
-            scores.append(largest.view(len(queries), -1, len(some)).sum(1))
+        for chunk in passages.split(count):
+            products = (flat @ chunk.flatten(0, 1).T).view(len(flat), *chunk.shape[:2])
+            largest = products.masked_fill(~(chunk != 0).any(-1), LOWEST).amax(-1)
+            scores.append(largest.view(len(queries), -1, len(chunk)).sum(1))
         return torch.cat(scores, 1)
 
-    def transposed(self, passages: Tensor, queries: Tensor) -> Tensor:
+    def transpose(self, passages: Tensor, queries: Tensor) -> Tensor:
         """Returns the scores [P, Q], still summed over the tokens of queries."""
         return self.matrix(queries, passages).T
 
     def pairwise(self, queries: Tensor, passages: Tensor) -> Tensor:
         """Returns the scores [D] of queries [D, T, H] and passages [D, T, H]."""
-        queries, passages = trimmed(queries), trimmed(passages)
+        queries, passages = trim(queries), trim(passages)
         products = queries @ passages.transpose(1, 2)
         return products.masked_fill(~(passages != 0).any(-1)[:, None], LOWEST).amax(-1).sum(1)
 
@@ -172,10 +172,10 @@ class MaxSim(DotProduct):
 
     def products(self, vectors: Tensor) -> int:
         """Returns how many products of tokens one score needs at most."""
-        return int(trimmed(vectors).shape[-2] ** 2)
+        return int(trim(vectors).shape[-2] ** 2)
 
 
-def trimmed(texts: Tensor) -> Tensor:
+def trim(texts: Tensor) -> Tensor:
     """Returns texts [..., T, H] cut after the last token of the longest text; at least one position stays."""
     there = (texts != 0).any(-1).flatten(0, -2).any(0)
     numbers = torch.arange(1, len(there) + 1, device=there.device)
@@ -188,7 +188,7 @@ class LateInteractionCollator(PairsCollator):
     Example:
         >>> collator = LateInteractionCollator(0, 4, 50, query_expansion=4)
         >>> flat = {"input_ids": np.array([2, 7, 3, 2, 3]), "text_lengths": np.array([3, 2], np.int32)}
-        >>> expanded = collator.expanded({**flat, "text_counts": np.array([2])})
+        >>> expanded = collator.expand({**flat, "text_counts": np.array([2])})
         >>> expanded["input_ids"].tolist(), expanded["text_lengths"].tolist()
         ([2, 7, 3, 4, 2, 3], [4, 2])
     """
@@ -200,7 +200,7 @@ class LateInteractionCollator(PairsCollator):
     built_with = tuple(f.name for f in fields(Options) if f.name not in ("_target_", "validation_batch_size"))
     __init__ = takes_options(Options, text_column="query")(PairsCollator.__init__)
 
-    def expanded(self, tokenized: FlatSamples) -> FlatSamples:
+    def expand(self, tokenized: FlatSamples) -> FlatSamples:
         """Returns the samples with queries extended by mask tokens."""
         counts, lengths = tokenized["text_counts"], tokenized["text_lengths"]
         longer = lengths.copy()
@@ -212,17 +212,17 @@ class LateInteractionCollator(PairsCollator):
 
     def micro_batch(self, tokenized: FlatSamples) -> MicroBatch:
         """Returns the micro-batch of `PairsCollator`, with expanded queries if `query_expansion` is set."""
-        return super().micro_batch(self.expanded(tokenized) if self.options.query_expansion else tokenized)
+        return super().micro_batch(self.expand(tokenized) if self.options.query_expansion else tokenized)
 
     @property
-    def skipped(self) -> dict[str, int]:
+    def skiplist(self) -> dict[str, int]:
         """Returns the tokens that are left out of passages, with their ids."""
         vocabulary = self.tokenizer.get_vocab() if self.options.skip_punctuation and self.tokenizer else {}
         return {mark: vocabulary[mark] for mark in string.punctuation if mark in vocabulary}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its projection, the loss, and how its exported folder reads texts."""
-        return LateInteractionModel(pretrained, *self.parts, skipped=self.skipped)
+        return LateInteractionModel(pretrained, *self.parts, skiplist=self.skiplist)
 
 
 class LateInteraction(Contrastive):
@@ -232,7 +232,7 @@ class LateInteraction(Contrastive):
     objective = LateInteractionCollator
     single = False
 
-    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> list[list[float]]:
+    def format_vector(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> list[list[float]]:
         """Returns the token vectors of a text [L, E], without left-out tokens."""
-        kept: list[list[float]] = vector[(vector != 0).any(-1)].tolist()
-        return kept
+        vectors: list[list[float]] = vector[(vector != 0).any(-1)].tolist()
+        return vectors

@@ -35,7 +35,7 @@ class QuestionAnswering(TrainerTask):
         assert isinstance(objective, QuestionAnsweringCollator)
         return QuestionPredictions(sequences, objective.options.null_threshold)
 
-    def assumed(self, config: PretrainedConfig) -> Learnt:
+    def reader_state(self, config: PretrainedConfig) -> Learnt:
         """Assumes that every question has an answer."""
         return {"may_be_empty": False}
 
@@ -49,7 +49,7 @@ class QuestionAnswering(TrainerTask):
 
     def micro_batch(self, batch: Batch, model: object, tokenizer: "Tokenizer | None") -> MicroBatch:
         """Returns the batch with the answers as targets; every window of a question is one target."""
-        known = batch["start_positions"] != IGNORED
+        mask = batch["start_positions"] != IGNORED
         ids: Tensor = batch["input_ids"]
         # an answer is of the second text, or of all if nothing separates the texts
         inside: Tensor = batch["attention_mask"] > 0
@@ -59,26 +59,26 @@ class QuestionAnswering(TrainerTask):
             inside &= batch["token_type_ids"] == 1
         elif tokenizer is not None and tokenizer.sep_token_id is not None:
             inside &= (ids == tokenizer.sep_token_id).cumsum(-1) > 0
-        own = {
+        fields = {
             "starts": batch["start_positions"], "ends": batch["end_positions"], "in_context": inside,
-            "sample_weights": known.float(), "weight": float(known.sum()),
+            "sample_weights": mask.float(), "weight": float(mask.sum()),
         }  # fmt: skip
-        return cast(MicroBatch, batch | own)
+        return cast(MicroBatch, batch | fields)
 
-    def measured(self, batch: Evaluated) -> Iterator[Compared]:
+    def comparisons(self, batch: Evaluated) -> Iterator[Compared]:
         """Yields the predicted and the correct answer of each window, without joining the windows of a question."""
         micro_batch, output, _, decode = batch
         if decode is None:
             return
         empty = (output["null_score"] > output["score"]) | ~output["score"].isfinite()
-        predicted, accepted = [], []
+        predictions, answers = [], []
         for row, ids in enumerate(micro_batch["input_ids"]):
             first, last = int(micro_batch["starts"][row]), int(micro_batch["ends"][row])
             if first != IGNORED:
                 best = slice(int(output["first"][row]), int(output["last"][row]) + 1)
-                predicted.append("" if empty[row] else decode(ids[best]))
-                accepted.append([decode(ids[first : last + 1])] if last > 0 else [])
-        yield Compared(self.name, predicted, accepted)
+                predictions.append("" if empty[row] else decode(ids[best]))
+                answers.append([decode(ids[first : last + 1])] if last > 0 else [])
+        yield Compared(self.name, predictions, answers)
 
-    def joined(self, sequences: Any) -> Predictions:
+    def example_predictions(self, sequences: Any) -> Predictions:
         return QuestionPredictions(sequences, 0.0)

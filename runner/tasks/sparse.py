@@ -35,7 +35,7 @@ from tiryns.runner.objectives.contrastive import PairsCollator
 from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows import Places, Shape
 from tiryns.runner.tasks.contrastive import Contrastive
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 __all__ = ["Sparse", "SparseCollator"]
 
@@ -66,7 +66,7 @@ class SparseModel(PairsModel):
     penalty_scale = 1.0
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
-        """Returns the vectors [X, V]. At most `LOGITS_AT_ONCE` logits, or those of one text, are in memory."""
+        """Returns the vectors [X, V]. Memory holds at most `LOGITS_AT_ONCE` logits, or the logits of one text."""
         hidden = self.encode(micro_batch)
         if "cu_seqlens" in micro_batch:
             lengths = micro_batch["cu_seqlens"].diff().tolist()
@@ -74,11 +74,11 @@ class SparseModel(PairsModel):
         else:
             lengths = micro_batch["attention_mask"].sum(1).tolist()
             places = micro_batch["attention_mask"].flatten().nonzero()[:, 0]
-        grouped = groups(lengths, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
-        parts = places.split([sum(group) for group in grouped])
+        length_groups = groups(lengths, LOGITS_AT_ONCE // self.pretrained.config.get_text_config().vocab_size)
+        parts = places.split([sum(group) for group in length_groups])
         states = rows_at(hidden, places).split([len(part) for part in parts])
-        chunks = zip(states, parts, grouped, strict=True)
-        if len(grouped) == 1 or not torch.is_grad_enabled():
+        chunks = zip(states, parts, length_groups, strict=True)
+        if len(length_groups) == 1 or not torch.is_grad_enabled():
             return torch.cat([self._activations(*chunk) for chunk in chunks])
         return torch.cat([checkpoint(self._activations, *chunk, use_reentrant=False) for chunk in chunks])
 
@@ -92,7 +92,7 @@ class SparseModel(PairsModel):
             logits = self.pretrained(input_ids=None).logits[0]
         highest = torch.stack([of_text.amax(0) for of_text in logits.split(list(lengths))])
         # it keeps the order of logits, so that the maximum may come first
-        return widened(highest).relu().log1p()
+        return widen(highest).relu().log1p()
 
     def rows_of(self, vectors: Tensor, micro_batches: Sequence[MicroBatch], whole_batch: bool) -> Pairs:
         """Returns the rows of `PairsModel.rows_of`; also keeps the step's `penalty_scale` for the loss."""
@@ -101,17 +101,17 @@ class SparseModel(PairsModel):
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """Returns the sum of the losses of the rows; training adds the regulariser once for each row that has a loss."""
-        found = super().loss(pairs, temperature)
+        loss = super().loss(pairs, temperature)
         if not self.training:
-            return found
+            return loss
         there, columns = pairs.text_ids != 0, (slice(0, 1), slice(1, None))  # without a text vectors are 0
         weights = (self.options.query_flops_weight, self.options.passage_flops_weight)
         terms = [
-            weight * (pairs.vectors[:, some].sum((0, 1)) / there[:, some].sum()).square().sum()
-            for weight, some in zip(weights, columns, strict=True)
+            weight * (pairs.vectors[:, column].sum((0, 1)) / there[:, column].sum()).square().sum()
+            for weight, column in zip(weights, columns, strict=True)
         ]
         rows = len(pairs.scores) if self.pair_loss.kind == "infonce" else (~pairs.scores.isnan()).sum()
-        return found + rows * self.penalty_scale * torch.stack(terms).sum()
+        return loss + rows * self.penalty_scale * torch.stack(terms).sum()
 
     def head_tokens(self, micro_batch: MicroBatch) -> int:
         """Returns the number of all tokens, padding included."""
@@ -136,12 +136,12 @@ def groups(lengths: Sequence[int], size: int) -> list[list[int]]:
         >>> groups([3, 4, 9, 1, 1], 8)
         [[3, 4], [9], [1, 1]]
     """
-    found: list[list[int]] = [[]]
+    parts: list[list[int]] = [[]]
     for length in lengths:
-        if found[-1] and sum(found[-1]) + length > size:
-            found.append([])
-        found[-1].append(length)
-    return found
+        if parts[-1] and sum(parts[-1]) + length > size:
+            parts.append([])
+        parts[-1].append(length)
+    return parts
 
 
 class SparseCollator(PairsCollator):
@@ -191,7 +191,7 @@ class Sparse(Contrastive):
         """Returns the masked language model of a folder, with its head."""
         return load_trained(AutoModelForMaskedLM, path)
 
-    def shown(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
+    def format_vector(self, vector: Tensor, tokenizer: PreTrainedTokenizerBase) -> dict[str, float]:
         """Returns the weights above 0 by token, the largest first."""
         weights, ids = vector.sort(descending=True, stable=True)
         count = int((weights > 0).sum())
@@ -215,11 +215,11 @@ class SparseRetrieved(Retrieved):
         return [*super().measured_names(), *SPARSITY]
 
     def measure(self) -> dict[str, float]:
-        found = super().measure()
-        if not found:
+        metrics = super().measure()
+        if not metrics:
             return {}
         texts, active = self._texts, self.values["vectors"] != 0
         queries = active[texts.queries, 0].mean(0)
         passages = active[:, 1:].reshape(-1, active.shape[-1])[texts.passages].mean(0)
         figures = (queries.sum(), passages.sum(), queries @ passages)
-        return found | dict(zip(SPARSITY, map(float, figures), strict=True))
+        return metrics | dict(zip(SPARSITY, map(float, figures), strict=True))

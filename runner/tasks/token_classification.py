@@ -34,7 +34,7 @@ class TokenClassification(TrainerTask):
         assert isinstance(objective, TokenClassificationCollator)
         return TokenPredictions(sequences, objective.options.constrained_decoding)
 
-    def assumed(self, config: PretrainedConfig) -> Learnt:
+    def reader_state(self, config: PretrainedConfig) -> Learnt:
         """Returns the labels; words without a token get `O`."""
         labels = labels_of(config)
         return {"labels": labels, "default_label": labels.index("O") if "O" in labels else 0}
@@ -47,25 +47,25 @@ class TokenClassification(TrainerTask):
         """Returns the batch with targets: every token with a label is a target, and a word."""
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
-        own = dict.fromkeys(("target_positions", "word_positions", "read_positions"), positions)
-        own |= {"targets": labels[positions], "weight": float(len(positions))}
-        return cast(MicroBatch, batch | own)
+        fields = dict.fromkeys(("target_positions", "word_positions", "read_positions"), positions)
+        fields |= {"targets": labels[positions], "weight": float(len(positions))}
+        return cast(MicroBatch, batch | fields)
 
-    def measured(self, batch: Evaluated) -> Iterator[Compared]:
+    def comparisons(self, batch: Evaluated) -> Iterator[Compared]:
         """Yields predictions and targets for the accuracy, and for entity F1 if labels are tags, else for macro F1."""
         micro_batch, names = batch.micro_batch, batch.names
-        predicted, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
-        yield Compared(self.name, predicted, targets, only=["accuracy"])
+        predictions, targets = batch.output["logits"].argmax(-1), micro_batch["targets"]
+        yield Compared(self.name, predictions, targets, only=["accuracy"])
         if tagging := tagging_of(names):
             rows = (micro_batch["target_positions"] // micro_batch["input_ids"].shape[1]).tolist()
             sides: tuple[dict[int, list[str]], ...] = (defaultdict(list), defaultdict(list))
-            for sentences, labels in zip(sides, (predicted, targets), strict=True):
+            for sentences, labels in zip(sides, (predictions, targets), strict=True):
                 for row, label in zip(rows, labels.tolist(), strict=True):
                     sentences[row].append(names[label])
-            ours, theirs = ([tagging.iob(tags) for tags in side.values()] for side in sides)
-            yield Compared(self.name, ours, theirs, only=ENTITY_FIGURES)
+            predicted_tags, target_tags = ([tagging.iob(tags) for tags in side.values()] for side in sides)
+            yield Compared(self.name, predicted_tags, target_tags, only=ENTITY_FIGURES)
         else:
-            yield Compared("classification", predicted, targets, only=["macro_f1"])
+            yield Compared("classification", predictions, targets, only=["macro_f1"])
 
 
 class JointTagging(Task):

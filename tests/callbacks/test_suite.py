@@ -117,7 +117,7 @@ def test_what_was_cut_goes_on_and_what_is_complete_is_not_made_again(
     run_here: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hold-8").touch()
-    monkeypatch.setattr(signals, "noted", lambda: 15 if (tmp_path / "held").exists() else None)
+    monkeypatch.setattr(signals, "first", lambda: 15 if (tmp_path / "held").exists() else None)
     with pytest.raises(Stopped):
         run_here(*WORDS)
     run = Run(tmp_path / "run")

@@ -14,7 +14,7 @@ from tiryns.conf import fields as options
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import Bounds, Choice
 from tiryns.runner.cli.commands import command_first
-from tiryns.runner.cli.compose import initialized
+from tiryns.runner.cli.compose import initialize
 from tiryns.runner.cli.schema import schema
 
 RECIPES = sorted((Path(__file__).parents[2] / "conf" / "experiment").glob("*.yaml"))
@@ -161,7 +161,7 @@ def test_schema_takes_a_whole_config_and_components_of_others(tmp_path: Path) ->
     printed = json.loads(tiryns_here(tmp_path, "--schema").stdout)
     validator = jsonschema.Draft202012Validator(printed)
     validator.check_schema(printed)
-    with initialized():
+    with initialize():
         config = OmegaConf.to_container(compose("config"), resolve=False)
     assert isinstance(config, dict)
     validator.validate(config)

@@ -146,17 +146,17 @@ def test_trial_step_drops_by_keys_and_is_taken_inside_autocast(
 ) -> None:
     """As the training step is: what would fail there fails here."""
     dropped, inside = [], []
-    kept, backward = dropout.kept, torch.Tensor.backward
+    factors_of, backward = dropout.factors_of, torch.Tensor.backward
 
     def noted(fates: torch.Tensor, rate: float, dtype: torch.dtype) -> torch.Tensor:
         dropped.append((rate, current_keys() is not None))
-        return kept(fates, rate, dtype)
+        return factors_of(fates, rate, dtype)
 
     def watched(loss: torch.Tensor, **options: Any) -> None:
         inside.append(torch.is_autocast_enabled("cpu"))
         backward(loss, **options)
 
-    monkeypatch.setattr(dropout, "kept", noted)
+    monkeypatch.setattr(dropout, "factors_of", noted)
     monkeypatch.setattr(torch.Tensor, "backward", watched)
     words = ["model.dropout=0.125", "trainer.precision=bf16-mixed", "mode=inspect"]
     done = succeeded(tmp_path, *TINY, f"data.source={text_file}", *words)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from tests.conftest import WORDS
 from tests.modules.conftest import NEW
 from tests.support.in_process import Done, succeeded, tiryns_here
-from tiryns.runner.cli.models.probe import prepared
+from tiryns.runner.cli.models.probe import prepare
 from tiryns.runner.in_python import compose
 from tiryns.runner.run.recording import config_hash
 
@@ -76,7 +76,7 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
     folder, status = probed(tmp_path, *files["classification"])
     assert status["state"] == "done"
     results, chosen = status["results"], status["resolved"]
-    data, encoder = prepared(compose(*PROBE, *files["classification"]))
+    data, encoder = prepare(compose(*PROBE, *files["classification"]))
     sets = [data.train_set, data.evaluated_sets["test/test"]]
     raw = [encoder.features(given).double().numpy() for given in sets]
     (y, truth), scaler = [given.labels for given in sets], StandardScaler().fit(raw[0])
@@ -109,7 +109,7 @@ def test_figures_of_labels_are_scikit_learns_in_a_folder_like_that_of_a_run(
 @pytest.mark.slow
 def test_similarity_and_ranks_fit_nothing(files: dict[str, list[str]], tmp_path: Path) -> None:
     _, status = probed(tmp_path, *files["similarity"], "pooling=cls")
-    data, encoder = prepared(compose(*PROBE, *files["similarity"], "pooling=cls"))
+    data, encoder = prepare(compose(*PROBE, *files["similarity"], "pooling=cls"))
     given = data.evaluated_sets["test/test"]
     left, right = (encoder.embed([getattr(e, side) for e in given.examples]) for side in ("text", "pair"))
     cosine = torch.cosine_similarity(left.double(), right.double()).numpy()

@@ -13,8 +13,8 @@ from tests.conftest import TINY, train_here, write_text
 from tests.runs.test_train import Train
 from tests.support.in_process import Done, tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, described
-from tiryns.runner.cli.reproduce.rebuilding import recorded
+from tiryns.runner.cli.reproduce.comparison import UNKNOWN, compare, describe
+from tiryns.runner.cli.reproduce.rebuilding import read_run
 from tiryns.runner.manifest.code import program_files
 from tiryns.runner.manifest.inputs import Manifest, read_manifest
 from tiryns.runner.run.environment import packages
@@ -141,8 +141,8 @@ def test_where_another_run_parts_and_why(
         assert report["verdict"] == "different"
         assert (found["what"], found["step"], found["after"]) == first
         assert "model/model.safetensors" in report["files"]["different"]
-    assert described(report)[-len(reasons) :] == [f"    {reason}" for reason in reasons]
-    assert UNKNOWN in described({**report, "reasons": []})[-1]
+    assert describe(report)[-len(reasons) :] == [f"    {reason}" for reason in reasons]
+    assert UNKNOWN in describe({**report, "reasons": []})[-1]
 
 
 def manifests() -> Iterator[tuple[str, Callable[[Manifest], object], str]]:
@@ -196,8 +196,8 @@ def test_run_that_ends_before_its_length_has_the_digest_of_its_last_step(run_her
         "module.ema=0.5",
     ]  # fmt: skip
     often, ended = (run_here(*words, f"callback.manifest.every={n}", folder=f"{n}") for n in (1, 100))
-    assert recorded(ended.path).steps == recorded(often.path).steps[-1:]
-    assert recorded(ended.path).steps[0].step == 3
+    assert read_run(ended.path).steps == read_run(often.path).steps[-1:]
+    assert read_run(ended.path).steps[0].step == 3
 
 
 def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path) -> None:
@@ -207,10 +207,10 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
     lines = (copy / "digests.txt").read_text().splitlines(keepends=True)
     (copy / "digests.txt").write_text("".join(lines[:2]))
     altered(copy / "manifest.json", lambda content: content.update(complete=False))
-    original = recorded(copy)
+    original = read_run(copy)
     assert steps_to_train(original, None) == 4
     assert [steps_to_train(original, asked) for asked in (3, 100)] == [3, 4]
-    whole = recorded(done)
+    whole = read_run(done)
     assert [steps_to_train(whole, asked) for asked in (None, 3, 6, 100)] == [None, 3, None, None]
     assert read_manifest(done)["steps"] == (done / "digests.txt").read_text().splitlines()
     report = compare(original, whole)
@@ -225,14 +225,14 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
 
 def test_words_name_every_setting(manifest: Path) -> None:
     """The overrides of a rebuilt run pin what `auto` came to, and stop where they should."""
-    from tiryns.runner.cli.compose import compose, initialized
+    from tiryns.runner.cli.compose import compose, initialize
     from tiryns.runner.cli.reproduce.rebuilding import environment_of, words_of
 
     content = json.loads(manifest.read_text())
     content["config"]["resolved"]["trainer"] |= {"precision": "auto", "devices": "auto", "num_nodes": 2}
     content["resolved"] |= {"precision": "bf16-mixed", "processes": 4, "threads": 3}
     content["skipped"] = [{"batches": [3, 4], "step": 5, "checkpoint": 2}]
-    with initialized():
+    with initialize():
         config = compose(words_of(content, ["data.num_workers=1"], 4))
     trainer = config.trainer
     assert (trainer.precision, trainer.devices, trainer.num_nodes) == ("bf16-mixed", 4, 1)

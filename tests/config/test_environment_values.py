@@ -15,7 +15,7 @@ from tiryns.runner.run import redaction
 from tiryns.runner.run.command.words import command_line, public_overrides
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import without_secrets
-from tiryns.runner.run.redaction import know_secrets, redacted
+from tiryns.runner.run.redaction import know_secrets, redact
 
 SECRETS = {
     "AWS_ACCESS_KEY_ID": "AKIAFAKEFAKEFAKE", "PGPASS": "hunter22-of-the-tests",
@@ -56,8 +56,8 @@ def test_value_from_the_environment_is_named_not_written(secrets: dict[str, str]
     config = known({"values": [f"${{oc.env:{name}}}" for name in secrets]})
     assert list(config["values"]) == list(secrets.values())
     for name, value in secrets.items():
-        assert redacted(f"cannot reach {value}!") == f"cannot reach ${{oc.env:{name}}}!"
-    assert redacted("other words") == "other words"
+        assert redact(f"cannot reach {value}!") == f"cannot reach ${{oc.env:{name}}}!"
+    assert redact("other words") == "other words"
 
 
 def test_value_is_followed_through_other_settings(secrets: dict[str, str]) -> None:
@@ -85,7 +85,7 @@ def test_word_or_number_that_says_nothing_mangles_no_file(
     text = json.dumps(
         {"step": 150000, "lr": 0.001, "option": "classification", "path": "/a/b.c", "max_steps": 12}
     )
-    assert redacted(text) == text
+    assert redact(text) == text
     assert "${oc.env:SOMETHING}" in OmegaConf.to_yaml(without_secrets(config)), (
         "where it is looked up it is named"
     )
@@ -99,19 +99,19 @@ def test_folder_that_is_there_is_no_secret_but_a_file_is_named(
     monkeypatch.setenv("CORPUS", str(tmp_path / "corpus.txt"))
     monkeypatch.setenv("TIRYNS_CACHE", "/nowhere/at/all")
     known({"x": "${oc.env:SCRATCH}", "y": "${oc.env:CORPUS}", "z": "${oc.env:TIRYNS_CACHE}"})
-    assert redacted("/nowhere/at/all") == "/nowhere/at/all", "a setting like others"
-    assert redacted(f"in {tmp_path}/run") == f"in {tmp_path}/run"
-    assert redacted(f"{tmp_path / 'corpus.txt'} is empty") == "${oc.env:CORPUS} is empty"
+    assert redact("/nowhere/at/all") == "/nowhere/at/all", "a setting like others"
+    assert redact(f"in {tmp_path}/run") == f"in {tmp_path}/run"
+    assert redact(f"{tmp_path / 'corpus.txt'} is empty") == "${oc.env:CORPUS} is empty"
 
 
 def test_password_in_an_address_is_left_out() -> None:
-    assert redacted("s3://id:secret@bucket/x") == "s3://***@bucket/x"
+    assert redact("s3://id:secret@bucket/x") == "s3://***@bucket/x"
     assert (
-        redacted("'https://me:p%40ss@host:80/x', http://host:80/y@z")
+        redact("'https://me:p%40ss@host:80/x', http://host:80/y@z")
         == "'https://***@host:80/x', http://host:80/y@z"
     )
     assert (
-        redacted("see https://example.org/a:b and me@example.org")
+        redact("see https://example.org/a:b and me@example.org")
         == "see https://example.org/a:b and me@example.org"
     )
 
@@ -131,11 +131,11 @@ def test_password_of_a_known_address_is_left_out_of_any_message(
     said: str, typed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = "store:s3://id:p4ssw0rd@bucket/x"
-    assert ("p4ssw0rd" in redacted(said)) == ("://" not in said), "unknown until a config or a command has it"
+    assert ("p4ssw0rd" in redact(said)) == ("://" not in said), "unknown until a config or a command has it"
     monkeypatch.setattr("sys.argv", ["tiryns", *([f"data.source={address}"] if typed else [])])
     if not typed:
         known({"data": {"source": address}})
-    assert "p4ssw0rd" not in redacted(said)
+    assert "p4ssw0rd" not in redact(said)
 
 
 def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_overrides_keep_what_was_typed(secrets: dict[str, str], monkeypatch: pyt
     assert public_overrides(words) == [*words[:5], "data.source=s3://***@bucket"]
     monkeypatch.setattr("sys.argv", ["tiryns", *words[2:6]])
     assert shlex.split(command_line()) == ["tiryns", *words[2:5], "x.apiKey=***"]
-    assert redacted("no gobbling.txt") == "no gobbling.txt"
+    assert redact("no gobbling.txt") == "no gobbling.txt"
 
 
 def test_override_whose_secret_was_left_out_must_be_given_again(tmp_path: Path) -> None:

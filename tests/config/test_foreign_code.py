@@ -13,7 +13,7 @@ from tests.support.foreign_code import PLACES, RECIPES, TARGETS
 from tests.support.in_process import Done, tiryns_here
 from tiryns.conf.registry import OPTIONS
 from tiryns.runner.build import bind, build
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.cli.models.consolidate import consolidate
 from tiryns.runner.config.permissions import check_hydra, check_permissions, on_command_line, words_to_repeat
 from tiryns.runner.config.targets import KINDS, allow_targets, check_target, check_targets, locate
@@ -22,7 +22,7 @@ from tiryns.runner.launch.resume import saved_overrides
 
 @pytest.fixture(scope="module")
 def default() -> DictConfig:
-    with initialized():
+    with initialize():
         return compose([])
 
 

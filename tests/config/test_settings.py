@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.config.checks import remarks_on
 
@@ -59,7 +59,7 @@ def test_a_misspelt_a_missing_and_an_unknown_argument_are_refused(
     ],
 )
 def test_rate_of_a_recipe_and_epochs_that_do_not_count_are_told(words: list[str], said: str) -> None:
-    with initialized():
+    with initialize():
         config = compose(words)
     told = [*remarks_on(config, config.hydra)]
     assert [said in line for line in told] == [True] * bool(said)

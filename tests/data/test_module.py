@@ -85,13 +85,13 @@ def test_training_goes_on_behind_the_batches_consumed() -> None:
 def test_longer_run_trains_on_the_rest_of_a_cut_batch() -> None:
     """The third batch of an epoch of 20 has 4 samples, and in a longer run 8."""
     short, whole = connected(-1, 1.0, size=8), connected(-1, 2.0, size=8)
-    assert short.decided() == {"cuts": [[3, 4]]}
-    longer = connected(-1, 2.0, size=8, cuts=short.decided()["cuts"])
+    assert short.decisions() == {"cuts": [[3, 4]]}
+    longer = connected(-1, 2.0, size=8, cuts=short.decisions()["cuts"])
     planned, trained = ([*map(data.sampler.global_batch, range(5))] for data in (whole, longer))
     assert [len(batch) for batch in trained] == [8, 8, 4, 12, 8]
     assert (np.concatenate(planned) == np.concatenate(trained)).all()
     assert (trained[2] == short.sampler.global_batch(2)).all()
-    assert longer.decided() == {"cuts": [[3, 4], [5, 8]]}
+    assert longer.decisions() == {"cuts": [[3, 4], [5, 8]]}
 
 
 def test_every_validation_sample_comes_once_over_all_ranks() -> None:

@@ -137,7 +137,7 @@ def test_manifest_and_order_know_the_phases(whole: Run, arguments: list[str]) ->
     assert [phase["steps"] for phase in inputs["order"]["phases"]] == [5, 4, 3]
     assert list(inputs["order"]["phases"][2]["draws"]) == ["code@24"]
     order = SampleOrder(whole.path)
-    assert list(order.changed(range(1, 13))) == []
+    assert list(order.changed_steps(range(1, 13))) == []
     assert [order.phase_at(step) for step in (1, 5, 6, 9, 10)] == [
         "stable", "stable", "wide", "wide", "decay",
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from sklearn import metrics as sklearn
 
 from tests.evaluation.test_resampling import evaluated
 from tiryns.runner.evaluation.resampling import correlation, intervals, ranks
-from tiryns.runner.evaluation.statistics.intervals import bootstrap, resampled
+from tiryns.runner.evaluation.statistics.intervals import bootstrap, resample
 
 Figures = dict[str, Any]
 
@@ -25,7 +25,7 @@ class OurDraws(np.random.Generator):
 
     def __init__(self, num_samples: int, resamples: int, seed: int) -> None:
         super().__init__(np.random.PCG64())
-        counts = np.concatenate(list(resampled(num_samples, resamples, seed))).astype(np.int64)
+        counts = np.concatenate(list(resample(num_samples, resamples, seed))).astype(np.int64)
         self.places = np.array([np.repeat(np.arange(num_samples), row) for row in counts])
 
     def integers(self, *_: Any, size: Any, **__: Any) -> Any:  # type: ignore[override]

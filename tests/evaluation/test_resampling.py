@@ -18,8 +18,8 @@ from tiryns.runner.evaluation.kinds.labels import (
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.metrics import KINDS, get_metrics_for_task
 from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.resampling import intervals, weighted
-from tiryns.runner.evaluation.statistics.intervals import resampled
+from tiryns.runner.evaluation.resampling import intervals, weigh
+from tiryns.runner.evaluation.statistics.intervals import resample
 
 DRAW = np.random.default_rng(0)
 TAGS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
@@ -59,11 +59,11 @@ def test_metric_of_weighted_examples_is_that_of_their_items(
     kind: str, table: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resampling, "TABLE", table)
-    weights = next(iter(resampled(30, 6, seed=0)))
-    of_items = weighted.dispatch(Metric)
+    weights = next(iter(resample(30, 6, seed=0)))
+    of_items = weigh.dispatch(Metric)
     for name, metric in get_metrics_for_task(kind, 3 if kind == "multi_label" else 5).items():
         items = ITEMS["classification" if name == "accuracy" and kind.startswith("token") else kind]
-        found = weighted(metric, *items, OWNERS)(weights)
+        found = weigh(metric, *items, OWNERS)(weights)
         expected = of_items(metric, *items, OWNERS)(weights)
         assert found == pytest.approx(expected, rel=1e-6), name
         assert len(set(found.tolist())) > 1, name
@@ -141,7 +141,7 @@ def test_registered_metric_has_an_interval_and_predictions_that_do_not_tell_owne
     logits = torch.from_numpy(np.random.default_rng(1).normal(size=(30, 3))).float()
     found.add({"samples": torch.arange(30)}, {"logits": logits})
     found.join(lambda mine: [mine])
-    drawn = np.concatenate(list(resampled(30, 100, 0)))
+    drawn = np.concatenate(list(resample(30, 100, 0)))
     shares = drawn @ (logits.argmax(-1) == 0).double().numpy() / 30
     assert intervals(found, {}, 100, 0)["share"] == pytest.approx(
         np.quantile(shares, [0.025, 0.975]), abs=1e-6

@@ -16,7 +16,7 @@ from tests.support.json_keys import document
 from tiryns.runner.data.pairs.reader import PairsReader
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.evaluation import ranks
-from tiryns.runner.inference.mining import Mining, hard_negatives, mine, numbered, own_passages
+from tiryns.runner.inference.mining import Mining, hard_negatives, index_of, mine, own_passages
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.run.command.tables import write_rows
 
@@ -34,8 +34,8 @@ class Texts:
     """The distinct texts of pairs, and which belong together."""
 
     def __init__(self, pairs: list[Any]) -> None:
-        self.queries = numbered(pair.text for pair in pairs)
-        self.passages = numbered(pair.pair for pair in pairs)
+        self.queries = index_of(pair.text for pair in pairs)
+        self.passages = index_of(pair.pair for pair in pairs)
         self.positives, self.barred = own_passages(pairs, self.queries, self.passages)
 
 

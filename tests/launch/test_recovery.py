@@ -93,7 +93,7 @@ def damage(file: Path, how: str) -> None:
 
 def test_failure_that_cannot_be_noted_is_told_all_the_same(begun: Run) -> None:
     def fail() -> None:
-        with begun.recorded(_composed(tuple(WORDS)), WORDS):
+        with begun.record(_composed(tuple(WORDS)), WORDS):
             for name in ("status.json", "train.log"):
                 (begun.path / name).unlink(missing_ok=True)
                 (begun.path / name).mkdir()  # stands for a disk without room

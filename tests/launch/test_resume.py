@@ -17,7 +17,7 @@ from tests.runs.test_train import continued, losses
 from tests.support.composed import composed
 from tests.support.in_process import tiryns_here
 from tests.support.precision import rounding
-from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.cli.compose import initialize, overrides_of
 from tiryns.runner.config.run_config import begun_in
 from tiryns.runner.launch import resume
 from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, newest_run, saved_overrides
@@ -118,7 +118,7 @@ def test_run_of_an_earlier_version_goes_on_without_settings_that_are_gone(tmp_pa
     earlier = DictConfig(yaml.safe_load(OmegaConf.to_yaml(default)))
     earlier.module.replay_every = 100
     assert config_hash(earlier) == config_hash(default)
-    with initialized():
+    with initialize():
         assert overrides_of(earlier) == []
     earlier.module.other = 100
     assert config_hash(earlier) != config_hash(default)

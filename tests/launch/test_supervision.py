@@ -39,13 +39,13 @@ from tiryns.runner.run.recording import MEETING
 )
 def test_rank_that_began_it_is_named_not_one_that_lost_it(ends: dict[int, int], cause: str) -> None:
     assert Round(ends=ends).cause().replace(f" on {gethostname()}", "") == cause
-    assert not Round(ends=ends).stopped
+    assert not Round(ends=ends).is_stopped
 
 
 def test_ranks_that_a_signal_ended_have_not_failed() -> None:
-    assert Round(ends={1: PREEMPTED, 0: 1}).stopped
-    assert Round(ends={0: -15}, told=True).stopped
-    assert not Round(ends={0: -15}).stopped, "nobody here has sent that signal"
+    assert Round(ends={1: PREEMPTED, 0: 1}).is_stopped
+    assert Round(ends={0: -15}, is_signalled=True).is_stopped
+    assert not Round(ends={0: -15}).is_stopped, "nobody here has sent that signal"
 
 
 class Deciding(RankAgent):
@@ -209,7 +209,7 @@ def test_one_node_leads_and_another_takes_over(tmp_path: Path) -> None:
     second.meet("")
     assert (first.leads, second.leads) == (True, False)
     first.close()
-    second._tried = float("-inf")
+    second._last_try = float("-inf")
     assert second.take()
     assert Run(tmp_path / "run").status["state"] == "running"
     second.close()

@@ -15,7 +15,7 @@ from omegaconf import OmegaConf
 
 from tests.conftest import ROOT
 from tests.support.processes import process, warm_process
-from tiryns.runner.launch.rank import RANK_CONFIG, packed, run_rank
+from tiryns.runner.launch.rank import RANK_CONFIG, pack_config, run_rank
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.signals import COMMAND_PROCESS
 
@@ -67,7 +67,7 @@ def test_last_words_are_read(line: str, status: int, message: str) -> None:
 
 
 def test_rank_whose_agent_was_killed_before_it_began_ends(tmp_path: Path) -> None:
-    config = packed(OmegaConf.create({"seed": 1}))
+    config = pack_config(OmegaConf.create({"seed": 1}))
 
     def be_rank() -> None:
         os.setsid()

@@ -16,7 +16,7 @@ from tests.logging.logged import PACKAGES
 from tests.support import needs
 from tests.support.in_process import tiryns_here
 from tiryns import conf
-from tiryns.runner.config.targets import dotted
+from tiryns.runner.config.targets import resolve_name
 from tiryns.runner.logging.loggers import MetricsFile, finish_loggers
 from tiryns.runner.logging.mlflow import mlflow_logger
 from tiryns.runner.logging.trackio import trackio_logger
@@ -172,7 +172,7 @@ def test_package_that_is_missing_is_named_before_anything_is_read(
     message = f"logger={name} needs the package {name}: pip install 'tiryns[{name}]'"
     done = tiryns_here(tmp_path, "plan", f"logger=[csv,{name}]", "data.source=gone.txt")
     assert (done.returncode, done.stderr) == (1, f"error: {message}\n")
-    make = dotted(getattr(conf.logger, name.capitalize())._target_)
+    make = resolve_name(getattr(conf.logger, name.capitalize())._target_)
     with pytest.raises(ImportError, match=re.escape(message)):
         make(*[None] * (len(inspect.signature(make).parameters) - 1), tmp_path)
 

@@ -110,10 +110,10 @@ def test_verdict_is_kept_for_the_model_and_the_threads(
 
 @pytest.mark.slow
 def test_processes_that_ask_at_once_have_one_answer(timings: dict[str, float], text_file: Path) -> None:
-    with ThreadPoolExecutor(3) as threads:
-        made = [assemble(compose(*TINY, AUTO, f"data.source={text_file}")) for _ in range(3)]
-        asked = [threads.submit(timed._kept, [BF16, FP32], one.data, one.module, 1, None) for one in made]
-        assert [one.result() for one in asked] == [BF16] * 3
+    with ThreadPoolExecutor(3) as pool:
+        runs = [assemble(compose(*TINY, AUTO, f"data.source={text_file}")) for _ in range(3)]
+        jobs = [pool.submit(timed._best_precision, [BF16, FP32], r.data, r.module, 1, None) for r in runs]
+        assert [r.result() for r in jobs] == [BF16] * 3
     assert timings["trials"] == 1
 
 

@@ -8,7 +8,7 @@ import pytest
 from omegaconf import DictConfig
 
 from tests.conftest import TINY
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.loop import token_ramps
 from tiryns.runner.loop.assembly import Parts, assemble
@@ -23,7 +23,7 @@ PHASES = (
 
 
 def config_of(text_file: Path, *words: str) -> DictConfig:
-    with initialized():
+    with initialize():
         return compose([*TINY, f"data.source={text_file}", "scheduler=constant", *words])
 
 

@@ -10,7 +10,7 @@ import pytest
 from tiryns.runner.manifest.differences import MADE, differences
 from tiryns.runner.manifest.digests import file_digest
 from tiryns.runner.manifest.inputs import data_files
-from tiryns.runner.manifest.steps import MOST, Step, chained, kept_lines, steps_of
+from tiryns.runner.manifest.steps import MOST, Step, chain_digest, kept_lines, steps_of
 
 
 def test_digest_of_the_order_tells_any_change_before() -> None:
@@ -19,7 +19,7 @@ def test_digest_of_the_order_tells_any_change_before() -> None:
     for hashes in orders:
         digest = "-"
         for one in hashes:
-            digest = chained(digest, one)
+            digest = chain_digest(digest, one)
         ends.append(digest)
     assert len(set(ends)) == 3
 
@@ -114,4 +114,4 @@ def test_other_steps_and_settings_of_a_phase_are_other_settings() -> None:
     for other in (manifest({"share": 0.6}, 8), manifest({"share": 0.6, "batch": 2}, 7)):
         (found,) = differences(then, other, ("setting",))
         assert found.part == "setting"
-        assert found.what.startswith("phases ")
+        assert found.text.startswith("phases ")

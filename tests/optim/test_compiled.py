@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from tests.optim.graphs import Graphs
 from tiryns.runner.optim import compiled, get_optimizer
-from tiryns.runner.optim.compiled import Compiled, compile_step, scaled_to_limit
+from tiryns.runner.optim.compiled import Compiled, clip_to_limit, compile_step
 from tiryns.runner.optim.ema import WeightAverage
 
 GRAPHS = {"adam": 1, "adamw": 1, "adagrad": 1, "rmsprop": 1, "sgd": 2}
@@ -168,7 +168,7 @@ def test_fused_steps_and_other_devices_stay_as_they_are(
 
 @pytest.mark.parametrize("limit", [0.5, 1e6, float("inf")])
 def test_clipping_is_that_of_torch_in_one_graph(graphs: Graphs, limit: float) -> None:
-    clip, plain, model = Compiled(scaled_to_limit, "clipping"), network(), network()
+    clip, plain, model = Compiled(clip_to_limit, "clipping"), network(), network()
     for step in range(3):
         made = torch.randn(6, 8, generator=torch.Generator().manual_seed(step))
         for each in (plain, model):
@@ -184,7 +184,7 @@ def test_clipping_is_that_of_torch_in_one_graph(graphs: Graphs, limit: float) ->
 
 def test_clipping_looks_at_no_value() -> None:
     gradients = [torch.empty(3, 4, device="meta"), torch.empty(5, device="meta")]
-    assert scaled_to_limit(gradients, 1.0).is_meta
+    assert clip_to_limit(gradients, 1.0).is_meta
 
 
 def test_what_cannot_be_compiled_is_told_once(graphs: Graphs, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hydra._internal import defaults_list
 from omegaconf import DictConfig, OmegaConf
 
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.patches.hydra.composition import quicken_defaults
 
 
@@ -26,7 +26,7 @@ def test_hydra_collects_chosen_options_for_each_list_and_needs_them_for_few(
         choices: tuple[list[str], ...] = ["optimizer=lion"], ["experiment=mosaicbert", "scale=toy"]
         return [OmegaConf.to_container(compose(words)) for words in choices]
 
-    with initialized():
+    with initialize():
         monkeypatch.setattr(defaults_list, "_create_interpolation_map", counted)
         slow, in_slow = composed(), len(collected)
         quicken_defaults()

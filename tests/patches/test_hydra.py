@@ -30,7 +30,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import ROOT
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.patches.hydra.composition import checking, reading, register_in_defaults, shared_store
 from tiryns.runner.patches.hydra.start import (
     LEFT_OUT,
@@ -97,7 +97,7 @@ def test_hydra_still_copies_its_store_for_each_composition(monkeypatch: pytest.M
         return store
 
     monkeypatch.setattr(ConfigStore, "__deepcopy__", counted, raising=False)
-    with initialized():
+    with initialize():
         compose([])
     assert copies or not IS_OLD, "files.py: shared_store is not needed"
     assert admits_1_3(), "files.py: shared_store is not needed by Hydra 1.4"
@@ -147,7 +147,7 @@ def test_config_is_checked_before_hydra_builds_of_it() -> None:
     def refuse(config: DictConfig) -> list[str]:
         raise ValueError(f"refused seed {config.seed}")
 
-    with initialized():
+    with initialize():
         with pytest.raises(ValueError, match="refused seed 7"), checking(refuse):
             compose(["seed=7"])
         assert compose(["seed=7"]).seed == 7
@@ -215,7 +215,7 @@ def test_files_are_read_within_the_context_given(tmp_path: Path) -> None:
     (tmp_path / "experiment").mkdir()
     file = tmp_path / "experiment" / "mine.yaml"
     file.write_text("# @package _global_\nseed: 7\n")
-    with initialized([tmp_path]), reading(around):
+    with initialize([tmp_path]), reading(around):
         assert compose(["experiment=mine"]).seed == 7
     assert file in seen
 
@@ -276,7 +276,7 @@ def test_job_runs_with_callbacks_and_its_error_is_returned(
     def targets(config: DictConfig) -> list[str]:
         return [callback._target_ for callback in config.hydra.callbacks.values()]
 
-    with initialized(), checking(targets):
+    with initialize(), checking(targets):
         config = compose([f"hydra.run.dir={tmp_path}/run"])
         assert run_composed(lambda given: given.seed, config).return_value == 42
         error = error_of(run_composed(fail, config))

@@ -152,7 +152,7 @@ def test_parts_are_those_that_omegaconf_hands_out() -> None:
     for node, name, value in omegaconf.used_parts(config):
         assert node[name] == value
         assert type(node[name]) is type(value)
-    assert omegaconf.noted(config.a.b) == [1, {"c": None}]
+    assert omegaconf.raw_values(config.a.b) == [1, {"c": None}]
     with pytest.raises(errors.MissingMandatoryValue):
         omegaconf.used_value(config, "no", "???")
     nested = OmegaConf.create({"model": {"hydra": {"x": 1}}})  # Hydra's own node is at the root alone

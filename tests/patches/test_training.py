@@ -27,7 +27,7 @@ from tiryns.runner.patches import transformers as attention
 from tiryns.runner.patches.datasets import fingerprint_of
 from tiryns.runner.patches.optuna import id_in_storage
 from tiryns.runner.patches.torch import flash, foreach, loaders, processor, trees
-from tiryns.runner.patches.torch.modules import copied, share_parts
+from tiryns.runner.patches.torch.modules import shallow_copy, share_parts
 from tiryns.runner.patches.torch.optimizers import changes, unscales_itself
 
 
@@ -112,7 +112,7 @@ def test_copy_of_a_module_still_shares_its_parts() -> None:
     module = nn.Sequential(nn.Identity())
     copy.copy(module)[0] = nn.Tanh()
     assert isinstance(module[0], nn.Tanh), "copied"
-    other = copied(module)
+    other = shallow_copy(module)
     other[0] = nn.ReLU()
     assert [type(module[0]), type(other[0])] == [nn.Tanh, nn.ReLU]
     empty = nn.Sequential()

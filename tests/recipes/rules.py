@@ -6,7 +6,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from tiryns.conf.data.pretraining import StdlibText
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 
 Manifest = dict[str, Any]
 
@@ -26,7 +26,7 @@ SAME = {
 
 def config_of(*words: str) -> dict[str, Any]:
     """The resolved config of a command, by group; without words that of the default recipe."""
-    with initialized():
+    with initialize():
         config = compose([*words])
     groups = ("data", "objective", "sampler", "model", "module", "optimizer", "scheduler", "trainer")
     return {group: OmegaConf.to_container(config[group], resolve=True) for group in groups}

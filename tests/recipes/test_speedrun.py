@@ -18,7 +18,7 @@ from tests.conftest import ROOT, Command
 from tests.recipes.rules import broken_rules, config_of
 from tests.support.processes import PROGRAM, process
 from tiryns.conf.config import LATER
-from tiryns.runner.cli.compose import initialized, overrides_of
+from tiryns.runner.cli.compose import initialize, overrides_of
 from tiryns.runner.run.folder import load_run
 
 RECORDS = sorted((ROOT / "docs" / "records").glob("*.json"))
@@ -163,7 +163,7 @@ def test_record_of_before_a_setting_came_composes_with_its_default(record: Path)
     for group, later in LATER.items():
         for name in later:
             config[group].pop(name, None)
-    with initialized():
+    with initialize():
         older = overrides_of(config)
         config.objective.mlm_probability = 0.25
         assert {*overrides_of(config)} == {*older, "objective.mlm_probability=0.25"}

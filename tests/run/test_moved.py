@@ -9,8 +9,8 @@ import pytest
 import tiryns
 from tests.conftest import TINY, write_text
 from tests.support.in_process import tiryns_here
-from tiryns.runner.cli.compose import compose, composing_words, initialized
-from tiryns.runner.config.run_config import begun_in, found_from, path_settings
+from tiryns.runner.cli.compose import compose, composing_words, initialize
+from tiryns.runner.config.run_config import begun_in, path_from, path_settings
 from tiryns.runner.launch.resume import newest_run, saved_overrides
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.recording import config_hash
@@ -52,7 +52,7 @@ def folder_of(where: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> Path
     monkeypatch.chdir(where)
     typed = saved_overrides([*words])
     assert typed[0] == "--config-dir"
-    with initialized([Path(typed[1])]):
+    with initialize([Path(typed[1])]):
         return Path(str(compose(typed[2:]).hydra.run.dir))
 
 
@@ -124,7 +124,7 @@ def test_new_relative_place_leads_from_where_it_was_typed(moved: Path) -> None:
 def test_run_is_known_by_every_place_that_its_data_had(moved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(moved)
     run, known = Run(moved / "runs" / "o"), []
-    with initialized([Path("conf")]):
+    with initialize([Path("conf")]):
         for name in ("a.txt", "b.txt", "c.txt", "b.txt", "a.txt"):
             words = [f"data.source={name}" if w.startswith("data.source=") else w for w in run.overrides()]
             config = compose(words)
@@ -230,7 +230,7 @@ def test_relative_paths_lead_from_the_begin_where_they_are_not_here(
     for file in (there / "clone" / "README.md", there / "a.txt", there / "here.txt", here / "here.txt"):
         file.touch()
     monkeypatch.chdir(here)
-    assert found_from(text, [tmp_path / "gone", there]) == found.format(there=there)
+    assert path_from(text, [tmp_path / "gone", there]) == found.format(there=there)
 
 
 def test_branch_finds_what_its_run_was_begun_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

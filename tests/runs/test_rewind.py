@@ -14,7 +14,7 @@ from tests.support.in_process import tiryns_here
 from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.reproduce.comparison import compare
-from tiryns.runner.cli.reproduce.rebuilding import recorded
+from tiryns.runner.cli.reproduce.rebuilding import read_run
 from tiryns.runner.cli.runs import show_run
 from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.launch.resume import inherit
@@ -70,9 +70,9 @@ def test_run_goes_back_and_is_that_of_a_config_without_the_batches(rewound: Run,
     assert_same_run(rewound, fresh)
     assert skipped_batches(fresh.path) == [[9, 11]]
     orders = [SampleOrder(run.path, ["allowed_targets=[tests]"]) for run in (rewound, fresh)]
-    assert [list(order.changed(range(1, STEPS + 1))) for order in orders] == [[], []]
+    assert [list(order.changed_steps(range(1, STEPS + 1))) for order in orders] == [[], []]
     assert read_manifest(rewound.path)["inputs"]["order"] == read_manifest(fresh.path)["inputs"]["order"]
-    assert compare(recorded(rewound.path), recorded(fresh.path))["verdict"] == "identical"
+    assert compare(read_run(rewound.path), read_run(fresh.path))["verdict"] == "identical"
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data.test_module import connected, in_run
 from tests.samplers.sequences import Sequences
 from tests.support.composed import composed
-from tiryns.runner.order.timeline import merged, number_of, passed
+from tiryns.runner.order.timeline import merge, number_of, pairs_before
 from tiryns.runner.run.recording import config_hash
 from tiryns.runner.samplers import LengthGrouped, Sequential, Shuffled, SplitModality
 
@@ -25,13 +25,13 @@ PAIRS = st.lists(
 def test_step_has_the_number_of_the_batch_that_remains(pairs: list[list[int]], step: int) -> None:
     left_out = {number for first, last in pairs for number in range(first, last + 1)}
     remaining = [number for number in range(1, 300) if number not in left_out]
-    whole = merged(pairs)
+    whole = merge(pairs)
     assert {number for first, last in whole for number in range(first, last + 1)} == left_out
     assert all(a[1] + 1 < b[0] for a, b in pairwise(whole))
     assert number_of(step, whole) == remaining[step - 1]
     assert number_of(0, whole) == 0
     so_far = {number for number in left_out if number < remaining[step - 1]}
-    assert passed(step, whole) == merged([[number, number] for number in so_far])
+    assert pairs_before(step, whole) == merge([[number, number] for number in so_far])
 
 
 SAMPLERS = [

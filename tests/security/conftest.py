@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.models.tiny import tiny
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 
@@ -34,7 +34,7 @@ def problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Problem:
         words = ["data=files", "data.source=x.txt", "experiment=theirs", *typed]
         monkeypatch.setattr(sys, "argv", ["tiryns", *words])
         try:
-            with initialized([tmp_path / "recipes"]), on_command_line(words):
+            with initialize([tmp_path / "recipes"]), on_command_line(words):
                 check_config(compose(words))
         except Exception as error:
             return str(error)

@@ -20,7 +20,7 @@ from tests.security.attacks import CONTROLS, FIELDS, GROWING, KERNELS, LINKS, MA
 from tests.support.foreign_code import RECIPES, TARGETS
 from tests.support.malformed.models import Evil
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.loading import MOST_GROWTH, CustomCodeRefused, from_pretrained, growth_of
 from tiryns.runner.config.permissions import check_permissions, on_command_line, trusted_words
@@ -95,7 +95,7 @@ def test_file_of_yaml_is_refused_in_one_line(
     content = f"# @package _global_\n{YAML[name]}\n".encode("utf-8", "surrogateescape")
     (tmp_path / "experiment" / "theirs.yaml").write_bytes(content)
     monkeypatch.chdir(tmp_path)
-    with initialized([tmp_path]), on_command_line(["seed=1"]), pytest.raises(Exception, match=r".") as caught:
+    with initialize([tmp_path]), on_command_line(["seed=1"]), pytest.raises(Exception, match=r".") as caught:
         check_config(compose(["experiment=theirs", "data=files", "data.source=x"]))
     assert isinstance(caught.value, ValueError | ImportError) or "yaml" in str(caught.value).lower()
     assert not (tmp_path / "pwned").exists()
@@ -111,7 +111,7 @@ def test_name_leads_to_no_recipe_outside_of_its_folder(
     (tmp_path / "a" / "b" / "experiment").mkdir()
     monkeypatch.chdir(tmp_path)
     words = [f"experiment={name}", "data=files", "data.source=x"]
-    with initialized([tmp_path / "a" / "b"]), on_command_line(words), pytest.raises(Exception, match=r"."):
+    with initialize([tmp_path / "a" / "b"]), on_command_line(words), pytest.raises(Exception, match=r"."):
         check_config(compose(words))
 
 

@@ -43,7 +43,7 @@ def test_each_place_outside_of_a_run_is_found(tmp_path: Path, monkeypatch: pytes
         group, _, node = recipe[1:].partition(" ")
         own = {group: OmegaConf.create(node)} if recipe[0] == "@" else OmegaConf.create(recipe)
         config: Any = OmegaConf.merge({"hydra": OF_HYDRA}, own)
-        assert [*reach.reached(config), *reach.reached(config, of_hydra=True)], name
+        assert [*reach.find(config), *reach.find(config, of_hydra=True)], name
 
 
 @pytest.mark.rows(2)
@@ -100,8 +100,8 @@ def test_address_is_refused_wherever_it_stands(key: str) -> None:
     config = OmegaConf.create({"data": {"source": ["x"]}} if key.endswith("]") else {})
     if key.startswith("hydra"):
         value = {**OF_HYDRA, "sweeper": {"storage": "grpc://evil:1"}}
-        found = list(reach.reached(OmegaConf.create({"hydra": value}), of_hydra=True))
-        assert [one.used for one in found] == ["grpc://evil:1"]
+        found = list(reach.find(OmegaConf.create({"hydra": value}), of_hydra=True))
+        assert [one.destination for one in found] == ["grpc://evil:1"]
         return
     OmegaConf.update(config, key, "https://evil.org/x")
     with pytest.raises(ValueError, match="fetches from an address"):

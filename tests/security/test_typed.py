@@ -14,7 +14,7 @@ from tiryns.runner.cli.commands import parser_of
 from tiryns.runner.cli.models import average
 from tiryns.runner.config import run_config
 from tiryns.runner.config.permissions import check_permissions, on_command_line, words_to_repeat
-from tiryns.runner.run.command.words import literal, sealed
+from tiryns.runner.run.command.words import literal, seal_record
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import is_sealed, own_words
 from tiryns.runner.sweeps.suite.definition import check_evaluations
@@ -55,7 +55,7 @@ def test_run_from_elsewhere_asks_once_and_seals_what_is_typed(
 def test_branch_and_sweep_of_a_strangers_run_seal_what_is_typed(tmp_path: Path) -> None:
     with on_command_line(["seed=2"]):
         Run(tmp_path / "branch").begin(OmegaConf.create({"seed": 2}), ["outputs=/elsewhere", "seed=2"])
-        assert sealed(["outputs=/elsewhere", "seed=2"])["own"] == ["seed=2"]
+        assert seal_record(["outputs=/elsewhere", "seed=2"])["own"] == ["seed=2"]
     assert own_words(tmp_path / "branch") == ["seed=2"]
     status = Run(tmp_path / "branch").status
     (tmp_path / "branch" / "status.json").write_text(json.dumps({**status, "own": ["outputs=/elsewhere"]}))
@@ -153,7 +153,7 @@ def test_words_of_a_recipe_for_its_suites_are_none_that_are_typed(
 def test_what_runs_from_elsewhere_reach_is_allowed_for_their_soup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_config, "completed", lambda config: config)
+    monkeypatch.setattr(run_config, "complete", lambda config: config)
     run = make_run(tmp_path / "theirs")
     (run / "config.yaml").write_text("data: {cache_dir: /elsewhere}\n")
     with pytest.raises(ValueError, match=r"give it there: data\.cache_dir=/elsewhere"):

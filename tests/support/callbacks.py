@@ -48,7 +48,7 @@ class Gate(Callback):
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: LightningModule, *_: Any) -> None:
         step = trainer.global_step
-        while step in self.steps and not (self.folder / str(step)).exists() and signals.noted() is None:
+        while step in self.steps and not (self.folder / str(step)).exists() and signals.first() is None:
             time.sleep(0.05)
 
 

@@ -75,7 +75,7 @@ def pretend_units(monkeypatch: "pytest.MonkeyPatch", bf16: bool, amx: bool = Fal
 
     for name, there in (("has_amx", amx), ("has_avx512_bf16", bf16)):
         monkeypatch.setattr(processor, name, lambda there=there: there)
-    monkeypatch.setattr(trials, "_kept", lambda precisions, *_: precisions[0])
+    monkeypatch.setattr(trials, "_best_precision", lambda precisions, *_: precisions[0])
 
 
 def rounding(fp32: float, bf16: float) -> float:

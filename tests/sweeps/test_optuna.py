@@ -36,7 +36,7 @@ from tiryns.runner.sweeps.sweeper import register_plugins, sweep_folder
 def task(config):
     """A parabola over the logarithm of the rate; notes every start, and dies where it is told to."""
     folder = Run(Path(HydraConfig.get().runtime.output_dir))
-    with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
+    with folder.lock(), folder.record(config, list(HydraConfig.get().overrides.task)):
         with open("started.txt", "a") as file:
             file.write(folder.path.name + "\\n")
         if config.seed == 7:

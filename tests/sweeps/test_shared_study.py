@@ -38,7 +38,7 @@ class Sweeper(ExitStack):
         self.search.identity = "0"
         self.search.study = self.search._open_study()
         self.search.claims = Claims(folder, self.search.storage)
-        self.enter_context(self.search.claims.held())
+        self.enter_context(self.search.claims.mark_alive())
 
     def next(self) -> list[int]:
         return [trial.number for trial in self.search._next_trials()]

@@ -48,20 +48,20 @@ async def serve(write: bool) -> None:
 
     tools = tools_of(write)
 
-    async def listed(*_: object) -> types.ListToolsResult:
+    async def list_tools(*_: object) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.values()])
 
-    async def called(_: object, call: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_: object, call: types.CallToolRequestParams) -> types.CallToolResult:
         try:
-            answer, failed = await run(words_of_call(call.name, call.arguments or {}, write))
+            answer, is_error = await run(words_of_call(call.name, call.arguments or {}, write))
         except ValueError as error:
-            answer, failed = failure_of(error, str(error), call.name.split("_"))._asdict(), True
+            answer, is_error = failure_of(error, str(error), call.name.split("_"))._asdict(), True
         text = types.TextContent(type="text", text=json.dumps(answer, ensure_ascii=False))
-        structured = answer if isinstance(answer, dict) else None
-        return types.CallToolResult(content=[text], structured_content=structured, is_error=failed)
+        document = answer if isinstance(answer, dict) else None
+        return types.CallToolResult(content=[text], structured_content=document, is_error=is_error)
 
     server: Server[object] = Server(
-        "tiryns", instructions=INSTRUCTIONS, on_list_tools=listed, on_call_tool=called
+        "tiryns", instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
     )
     async with stdio_server() as (reader, writer):
         await server.run(reader, writer, server.create_initialization_options())
@@ -69,41 +69,41 @@ async def serve(write: bool) -> None:
 
 def tools_of(write: bool) -> dict[str, Schema]:
     """Returns the tools by name, with underscores for spaces; tools that write are included only if `write`."""
-    known = (name for name in COMMANDS if write or name in READERS)
-    tools = [_tool(name, () if write else READERS[name]) for name in known if has_document(name)]
+    names = (name for name in COMMANDS if write or name in READERS)
+    tools = [_tool(name, () if write else READERS[name]) for name in names if has_document(name)]
     return {tool["name"]: tool for tool in tools}
 
 
-def _tool(name: str, left_out: tuple[str, ...]) -> Schema:
+def _tool(name: str, exclusions: tuple[str, ...]) -> Schema:
     schema = command_schema(name)
     arguments, properties = schema["arguments"], schema["arguments"]["properties"]
-    offered = {key: one for key, one in properties.items() if key not in left_out}
-    reads = name in READERS and not any(one.get("writes") for one in offered.values())
+    selection = {key: one for key, one in properties.items() if key not in exclusions}
+    reads = name in READERS and not any(one.get("writes") for one in selection.values())
     return {
         "name": name.replace(" ", "_"),
         "description": f"{schema['about']}. Answers with JSON: {json.dumps(schema['prints'])}",
-        "inputSchema": {**arguments, "properties": offered},
+        "inputSchema": {**arguments, "properties": selection},
         "annotations": {"readOnlyHint": reads},
     }
 
 
-def words_of_call(tool: str, given: Mapping[str, object], write: bool) -> list[str]:
+def words_of_call(tool: str, inputs: Mapping[str, object], write: bool) -> list[str]:
     """Returns the words of a call of a tool; raises ValueError for a tool or argument that the server does not offer."""
     name = tool.replace("_", " ")
     if name not in COMMANDS or not has_document(name):
         raise coded("no_such_command", f"there is no tool {tool!r}; there are: {', '.join(tools_of(write))}")
-    if not write and (reason := _writes(name, given)):
+    if not write and (reason := _writes(name, inputs)):
         raise coded("refused", f"this server only reads, but {reason}; start `tiryns mcp --write` for it")
-    return words_of(name, given)
+    return words_of(name, inputs)
 
 
-def _writes(name: str, given: Mapping[str, object]) -> str:
+def _writes(name: str, inputs: Mapping[str, object]) -> str:
     """Returns how a call writes, runs code or reaches outside of the run; empty if it only reads."""
     if name not in READERS:
         return f"`{name}` writes"
-    if flag := next((key for key in given if key in READERS[name]), None):
+    if flag := next((key for key in inputs if key in READERS[name]), None):
         return f"the argument {flag!r} of `{name}` may write"
-    words = [str(one) for value in given.values() for one in (value if isinstance(value, list) else [value])]
+    words = [str(one) for value in inputs.values() for one in (value if isinstance(value, list) else [value])]
     setting = next((word for word in words if word.lstrip("+~").startswith("hydra") or reaches(word)), None)
     return f"the setting {setting!r} may write or reach further" if setting else ""
 
@@ -115,14 +115,14 @@ async def run(words: list[str]) -> tuple[object, bool]:
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     try:
-        printed, told = await process.communicate()
+        stdout, stderr = await process.communicate()
     except asyncio.CancelledError:
         with suppress(ProcessLookupError):
             process.terminate()
         raise
-    if printed:
-        return json.loads(printed), False
-    last = (told.decode(errors="replace").splitlines() or [""])[-1]
+    if stdout:
+        return json.loads(stdout), False
+    last = (stderr.decode(errors="replace").splitlines() or [""])[-1]
     try:
         return json.loads(last), True
     except ValueError:

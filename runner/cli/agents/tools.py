@@ -93,14 +93,14 @@ def command_schema(name: str) -> Schema:
     actions = [] if name in OF_HYDRA else _arguments(name)
     properties = SETTINGS if name in OF_HYDRA else {argument(a): _property(a) for a in actions}
     writing = READERS.get(name, ())
-    marked = {key: one | ({"writes": True} if key in writing else {}) for key, one in properties.items()}
+    entries = {key: one | ({"writes": True} if key in writing else {}) for key, one in properties.items()}
     return {
         "command": name,
         "about": COMMANDS[name][0],
         "writes": name not in READERS,
         "arguments": {
             "type": "object",
-            "properties": marked,
+            "properties": entries,
             "required": [argument(a) for a in actions if a.required and a.nargs not in ("*", "?")],
             "additionalProperties": False,
         },
@@ -112,26 +112,26 @@ def command_schema(name: str) -> Schema:
     }
 
 
-def words_of(name: str, given: Mapping[str, object]) -> list[str]:
-    """Returns the command line of a command with the `given` arguments; raises ValueError for an unknown argument.
+def words_of(name: str, inputs: Mapping[str, object]) -> list[str]:
+    """Returns the command line of a command with the arguments `inputs`; raises ValueError for an unknown argument.
 
     Example:
         >>> words_of("runs", {"what": "show", "runs": ["outputs/a"], "state": "done"})
         ['runs', 'show', 'outputs/a', '--state=done']
     """
-    values = {key: value for key, value in given.items() if value is not None}
+    values = {key: value for key, value in inputs.items() if value is not None}
     arguments = {argument(a): a for a in _arguments(name)}
-    known = SETTINGS if name in OF_HYDRA else arguments
-    if unknown := sorted(values.keys() - known.keys()):
-        there = ", ".join(known) or "none"
+    choices = SETTINGS if name in OF_HYDRA else arguments
+    if unknown := sorted(values.keys() - choices.keys()):
+        there = ", ".join(choices) or "none"
         raise coded("bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {there}")
     if name in OF_HYDRA:
         return [name, *_plain_words(values.get("settings"))]
     flags = [(a, values[key]) for key, a in arguments.items() if a.option_strings and key in values]
     places = [(action, values.get(key)) for key, action in arguments.items() if not action.option_strings]
     last = max((i for i, (_, value) in enumerate(places) if value not in (None, [])), default=-1)
-    typed = [action.default if value is None else value for action, value in places[: last + 1]]
-    words = [word for value in typed for word in _plain_words(value)]
+    positionals = [action.default if value is None else value for action, value in places[: last + 1]]
+    words = [word for value in positionals for word in _plain_words(value)]
     return [*name.split(), *words, *(word for action, value in flags for word in _flag(action, value))]
 
 

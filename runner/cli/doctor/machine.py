@@ -74,15 +74,15 @@ def slurm() -> Facts:
 
 def compiler() -> str | None:
     """Returns the C++ compiler that torch.compile would call."""
-    named = os.environ.get("CXX")
-    return next((name for name in ([named] if named else COMPILERS) if shutil.which(name)), None)
+    cxx = os.environ.get("CXX")
+    return next((name for name in ([cxx] if cxx else COMPILERS) if shutil.which(name)), None)
 
 
 def driver() -> Facts:
     """Returns the version of NVIDIA's driver, and the GPUs that it lists."""
-    found = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    output = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     gpus = [line for line in (machine()["gpus"] or "").splitlines() if line]
-    return {"version": found.splitlines()[0] if found else None, "gpus": gpus}
+    return {"version": output.splitlines()[0] if output else None, "gpus": gpus}
 
 
 def gpus_of_torch() -> list[Facts]:
@@ -91,15 +91,15 @@ def gpus_of_torch() -> list[Facts]:
 
     from tiryns.runner.models.packed.kernels import gpu_has_flash
 
-    found = []
+    gpus = []
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         facts = torch.cuda.get_device_properties(number)
         capability = ".".join(map(str, torch.cuda.get_device_capability(number)))
         flash = gpu_has_flash(torch.device("cuda", number))
-        found.append(
+        gpus.append(
             {"name": facts.name, "memory": facts.total_memory, "capability": capability, "flash": flash}
         )
-    return found
+    return gpus
 
 
 class Package(NamedTuple):
@@ -120,23 +120,23 @@ def packages() -> tuple[Package, ...]:
         lines = requires("tiryns") or []
     except PackageNotFoundError:
         lines = []
-    found = []
-    for wanted in map(Requirement, lines):
-        extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(wanted.marker)), None)
+    entries = []
+    for requirement in map(Requirement, lines):
+        extra = next((name for name in EXTRAS if f'extra == "{name}"' in str(requirement.marker)), None)
         # others are of another platform, or of an extra for who works on this program
-        if extra or wanted.marker is None or wanted.marker.evaluate({"extra": ""}):
-            wanted.marker, here = None, version_of(wanted.name)
-            fits = here is not None and wanted.specifier.contains(here, prereleases=True)
-            found.append(Package(str(wanted), here, fits, extra))
-    return tuple(found)
+        if extra or requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            requirement.marker, here = None, version_of(requirement.name)
+            fits = here is not None and requirement.specifier.contains(here, prereleases=True)
+            entries.append(Package(str(requirement), here, fits, extra))
+    return tuple(entries)
 
 
 def extras() -> list[Facts]:
     """Returns each extra, its purpose, whether all of its packages are installed (None if unknown), and missing ones."""
-    found = []
+    rows = []
     for extra, purpose in EXTRAS.items():
-        own = [package for package in packages() if package.extra == extra]
-        missing = [package.requirement for package in own if not package.fits]
-        installed = not missing if own else None
-        found.append({"extra": extra, "for": purpose, "installed": installed, "missing": missing})
-    return found
+        of_extra = [package for package in packages() if package.extra == extra]
+        missing = [package.requirement for package in of_extra if not package.fits]
+        is_installed = not missing if of_extra else None
+        rows.append({"extra": extra, "for": purpose, "installed": is_installed, "missing": missing})
+    return rows

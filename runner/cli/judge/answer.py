@@ -39,38 +39,38 @@ class Compared(NamedTuple):
         return [change - against for against, change in self.figures(key)]
 
 
-def answer(compared: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
+def answer(pairings: Sequence[Compared], measures: Sequence[Goal], error: float) -> Numbers:
     """Returns the answer as `--json` prints it, without page and folder, corrected for the number of comparisons."""
-    asked = [(each, measure) for measure in measures for each in compared]
-    differences = [each.differences(measure.key) for each, measure in asked]
+    cases = [(each, measure) for measure in measures for each in pairings]
+    differences = [each.differences(measure.key) for each, measure in cases]
     levels = paired.clear_among(differences, error)
     waiting = max(1, levels.count(None))
-    corrected = paired.holm([paired.sign_flip_p(each) for each in differences])
-    many = f"{len(asked)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(asked) > 1 else ""
-    found = []
-    for (each, measure), level, p in zip(asked, levels, corrected, strict=True):
+    p_values = paired.holm([paired.sign_flip_p(each) for each in differences])
+    many = f"{len(cases)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(cases) > 1 else ""
+    answers = []
+    for (each, measure), level, p in zip(cases, levels, p_values, strict=True):
         numbers = {"metric": measure.key, "direction": measure.direction}
         numbers |= one(each, measure, level, level or error / waiting) | {"p_corrected": p}
-        found.append(numbers | {"sentence": sentence(numbers, measure, many)})
+        answers.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
-        "metric": measures[0].key, "direction": measures[0].direction, "against": compared[0].against,
-        "error": error, "clear": all(each["answer"] != "not clear" for each in found),
+        "metric": measures[0].key, "direction": measures[0].direction, "against": pairings[0].against,
+        "error": error, "clear": all(each["answer"] != "not clear" for each in answers),
         "note": " ".join(dict.fromkeys(filter(None, (measure.note for measure in measures)))),
-        "comparisons": found,
+        "comparisons": answers,
     }  # fmt: skip
 
 
-def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
+def one(pairing: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
     """Returns the numbers of a change that is clear at `level` (None: not clear), with the interval for error `at`."""
-    figures, differences = compared.figures(measure.key), compared.differences(measure.key)
+    figures, differences = pairing.figures(measure.key), pairing.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
-    needed, first = paired.pairs_needed(differences, at), paired.first_look(at)
-    unpaired = float(np.var(figures, axis=0, ddof=1).sum()) if several else 0.0
+    target, first = paired.pairs_needed(differences, at), paired.first_look(at)
+    unpaired_variance = float(np.var(figures, axis=0, ddof=1).sum()) if several else 0.0
     alone = float(np.var(differences, ddof=1)) if several else 0.0
     return {
-        "change": compared.change,
-        "against": compared.against,
-        "answer": _verdict(compared, mean, level, measure),
+        "change": pairing.change,
+        "against": pairing.against,
+        "answer": _verdict(pairing, mean, level, measure),
         "difference": mean,
         "interval": paired.interval(differences, at),
         "interval_error": at,
@@ -78,51 +78,51 @@ def one(compared: Compared, measure: Goal, level: float | None, at: float) -> Nu
         "skewness": paired.skewness(differences),
         "t": paired.t_statistic(differences) if several and alone else None,
         "t_interval": t_interval(differences, at) if several else None,
-        "unpaired_t": mean / (unpaired / len(figures)) ** 0.5 if unpaired else None,
-        "variance_ratio": unpaired / alone if alone else None,
+        "unpaired_t": mean / (unpaired_variance / len(figures)) ** 0.5 if unpaired_variance else None,
+        "variance_ratio": unpaired_variance / alone if alone else None,
         "clear_after": None if level is None else paired.clear_after(differences, level),
         "first_look": first,
-        "more_pairs": None if level or not needed else max(1, needed - len(figures), first - len(figures)),
+        "more_pairs": None if level or not target else max(1, target - len(figures), first - len(figures)),
         "pairs": [
             {
-                "seed": p.shared.seed,
-                **({} if p.shared.fold is None else {"fold": p.shared.fold}),
+                "seed": p.replicate.seed,
+                **({} if p.replicate.fold is None else {"fold": p.replicate.fold}),
                 "against": a,
                 "change": c,
                 "difference": c - a,
                 "runs": [str(p.against.path), str(p.change.path)],
             }
-            for p, (a, c) in zip(compared.pairs, figures, strict=True)
+            for p, (a, c) in zip(pairing.pairs, figures, strict=True)
         ],
-        "shared": common_parts(compared.pairs),
+        "shared": common_parts(pairing.pairs),
         "at_equal": {
-            budget: _stands_at_budget(compared.pairs, measure.key, budget, mean, level) for budget in BUDGETS
+            budget: _stands_at_budget(pairing.pairs, measure.key, budget, mean, level) for budget in BUDGETS
         },
     }
 
 
-def _verdict(compared: Compared, mean: float, level: float | None, measure: Goal) -> str:
+def _verdict(pairing: Compared, mean: float, level: float | None, measure: Goal) -> str:
     if level is not None:
         return "better" if (mean > 0) == measure.larger_is_better else "worse"
-    if len(compared.pairs) < 2 or any(compared.differences(measure.key)):
+    if len(pairing.pairs) < 2 or any(pairing.differences(measure.key)):
         return "not clear"
     # a figure of few values may be equal by chance
-    trained = [(pair.against.final(TRAINED), pair.change.final(TRAINED)) for pair in compared.pairs]
-    return "same" if all(one == other for one, other in trained) else "not clear"
+    losses = [(pair.against.final(TRAINED), pair.change.final(TRAINED)) for pair in pairing.pairs]
+    return "same" if all(one == other for one, other in losses) else "not clear"
 
 
 def _stands_at_budget(
     pairs: Sequence[Pair], key: str, budget: str, mean: float, level: float | None
 ) -> Numbers:
     """Returns whether a clear difference also holds at an equal budget; `holds` is None if that is unknown."""
-    found = at_equal_budget(pairs, key, budget)
-    numbers = {"holds": None, "difference": None, "p": None, "same_budget": found.same, "why": found.why}
-    if found.differences is None:
+    equal = at_equal_budget(pairs, key, budget)
+    numbers = {"holds": None, "difference": None, "p": None, "same_budget": equal.same, "why": equal.why}
+    if equal.differences is None:
         return numbers
-    here = float(np.mean(found.differences))
+    here = float(np.mean(equal.differences))
     if level is not None:
-        numbers["holds"] = here * mean > 0 and paired.clear_after(found.differences, level) is not None
-    return numbers | {"difference": here, "p": paired.sign_flip_p(found.differences)}
+        numbers["holds"] = here * mean > 0 and paired.clear_after(equal.differences, level) is not None
+    return numbers | {"difference": here, "p": paired.sign_flip_p(equal.differences)}
 
 
 def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
@@ -132,29 +132,29 @@ def sentence(numbers: Numbers, measure: Goal, many: str = "") -> str:
     pairs = f"{count_of(count, 'pair')} of equal seeds{folds}"
     if numbers["answer"] == "same":
         return f"No difference: {measure.key} of {change} and of {against} is the same to the last digit in {pairs}."
-    corrected = f" ({shown(numbers['p_corrected'])} corrected for {many})" if many else ""
-    p = f"sign-flip p {shown(numbers['p'])}{corrected}"
-    changes = f"{measure.key} changes by {signed(numbers['difference'])}"
+    correction = f" ({digits(numbers['p_corrected'])} corrected for {many})" if many else ""
+    p = f"sign-flip p {digits(numbers['p'])}{correction}"
+    changes = f"{measure.key} changes by {with_sign(numbers['difference'])}"
     if numbers["interval"]:
-        low, high = map(signed, numbers["interval"])
+        low, high = map(with_sign, numbers["interval"])
         changes += f" ({100 * (1 - numbers['interval_error']):.4g} % interval {low} to {high})"
     if numbers["answer"] == "not clear":
-        told = f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
+        text = f"Not clear after {pairs}: with {change} against {against}, {changes}, {p}; {_more(numbers)}."
     else:
         after = numbers["clear_after"]
         looks = "" if after == count else f", clear after {after} of them"
-        told = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
-    return told + _skewness_note(numbers)
+        text = f"{change} is {numbers['answer']} than {against}: {changes} over {pairs}{looks}, {p}. {_budgets(numbers)}"
+    return text + _skewness_note(numbers)
 
 
 def _skewness_note(numbers: Numbers) -> str:
     """Returns a note on pairs that are strongly skewed, for which the error may be larger; empty for other pairs."""
-    found = numbers["skewness"]
-    if found is None or abs(found) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:
+    skew = numbers["skewness"]
+    if skew is None or abs(skew) <= SKEWED or len(numbers["pairs"]) < numbers["first_look"]:
         return ""
-    side = "above" if found > 0 else "below"
+    side = "above" if skew > 0 else "below"
     return (
-        f" The differences are strongly skewed (skewness {found:+.1f}: single pairs lie far {side} the others), so the "
+        f" The differences are strongly skewed (skewness {skew:+.1f}: single pairs lie far {side} the others), so the "
         "error may be twice the requested one: look at the pairs, and add seeds."
     )
 
@@ -171,18 +171,18 @@ def _more(numbers: Numbers) -> str:
 
 def _budgets(numbers: Numbers) -> str:
     parts: dict[str, list[str]] = {}
-    for budget, found in numbers["at_equal"].items():
-        how = {True: "holds", False: "does not hold", None: "cannot be told"}[found["holds"]]
-        inside = found["why"] if found["holds"] is None else signed(found["difference"])
+    for budget, entry in numbers["at_equal"].items():
+        how = {True: "holds", False: "does not hold", None: "cannot be told"}[entry["holds"]]
+        inside = entry["why"] if entry["holds"] is None else with_sign(entry["difference"])
         parts.setdefault(how, []).append(f"equal {budget} ({inside})")
     return "It " + "; it ".join(f"{how} at {', '.join(names)}" for how, names in parts.items()) + "."
 
 
-def signed(value: float) -> str:
+def with_sign(value: float) -> str:
     """Returns a difference with its sign: `-0.0097`, `+0.412`, `0`."""
-    return f"{'-' if value < 0 else '+' * (value > 0)}{shown(abs(value))}"
+    return f"{'-' if value < 0 else '+' * (value > 0)}{digits(abs(value))}"
 
 
-def shown(value: float) -> str:
+def digits(value: float) -> str:
     """Returns a small number to read: `0.00973`, `0.031`, `4e-05`."""
     return number(value, 3) if value >= 1 else f"{value:.3g}"

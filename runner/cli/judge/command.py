@@ -60,99 +60,99 @@ def main(arguments: Namespace) -> None:
     """Prints the answer and the path of its page; ends with status 3 if the answer is not clear."""
     folders = [Path(word) for word in arguments.words if not is_setting(word, ".*")]
     words = [word for word in arguments.words if Path(word) not in folders]
-    shared = [*words, *shlex.split(arguments.against or "")]
-    arguments.change = [one for change in arguments.change for one in sides.each_source(change, shared)]
+    base = [*words, *shlex.split(arguments.against or "")]
+    arguments.change = [one for change in arguments.change for one in sides.each_source(change, base)]
     _check(arguments, folders, words)
     with replaceable(arguments.out, arguments.figure):
         pass  # nothing is trained for a page that could not be written
-    settings = [sides.setting_of(given) for given in (arguments.against or "", *arguments.change)]
+    settings = [sides.setting_of(overrides) for overrides in (arguments.against or "", *arguments.change)]
     if len(folders) == 2:
         settings = [Setting(str(folder), []) for folder in folders]
-        compared = compare_settings(settings, lambda setting: runs_in(Path(setting.name)))
+        pairings = compare_settings(settings, lambda setting: runs_in(Path(setting.name)))
         place = arguments.out and arguments.out.parent
     elif folders and arguments.seeds is None:
         runs, place = sides.that_have(runs_in(folders[0]), words), folders[0]
-        compared = compare_settings(settings, lambda setting: sides.that_have(runs, setting.words))
+        pairings = compare_settings(settings, lambda setting: sides.that_have(runs, setting.words))
     else:
         common, place = _common(folders, words, settings)
-        compared = trained(place, common, settings, arguments)
-    found = _answer(compared, arguments)
+        pairings = train_pairs(place, common, settings, arguments)
+    result = _answer(pairings, arguments)
     place = place or sides.new_folder(Path("outputs"))
-    title = title_of(found, words if folders else [], arguments.metric)
+    title = title_of(result, words if folders else [], arguments.metric)
     page = arguments.out or page_in(place, title)
     with replaceable(arguments.out, arguments.figure):
-        found |= {"folder": str(place), "page": str(write_page(page, found, title))}
+        result |= {"folder": str(place), "page": str(write_page(page, result, title))}
         if arguments.figure:
-            found["figure"] = str(write_figure(arguments.figure, found))
+            result["figure"] = str(write_figure(arguments.figure, result))
     if arguments.json:
-        print_json(found)
+        print_json(result)
     else:
-        lines = [*(each["sentence"] for each in found["comparisons"]), *filter(None, [found["note"]])]
-        lines.append(f"the page: {found['page']}")
-        lines += [f"the picture: {found['figure']}"] if "figure" in found else []
+        lines = [*(each["sentence"] for each in result["comparisons"]), *filter(None, [result["note"]])]
+        lines.append(f"the page: {result['page']}")
+        lines += [f"the picture: {result['figure']}"] if "figure" in result else []
         print(*lines, sep="\n")
     sys.stdout.flush()
-    if not found["clear"]:
+    if not result["clear"]:
         sys.exit(NOT_CLEAR)
 
 
-def trained(
+def train_pairs(
     folder: Path, common: Sequence[str], settings: Sequence[Setting], arguments: Namespace
 ) -> list[Compared]:
     """Trains and returns pairs of seeds 1, 2, ... in a folder, until each change is clear or `--seeds` are trained."""
     folders = [Path(word) for word in arguments.words if not is_setting(word, ".*")]
-    own = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
-    own += [*arguments.words, *(word for setting in settings for word in setting.words)]
-    sides.check_settings(common, settings, [word for word in own if "=" in word])
+    user_words = [word for path in folders for run in find_runs(path) or [path] for word in own_words(run)]
+    user_words += [*arguments.words, *(word for setting in settings for word in setting.words)]
+    sides.check_settings(common, settings, [word for word in user_words if "=" in word])
     most = SEEDS if arguments.seeds is None else arguments.seeds
     against, *changes = settings
     first = first_look(arguments.error / (len(changes) * max(1, len(arguments.metric))))
-    folded = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
-    if most < first and not (arguments.anyway or folded):
+    has_folds = any("data.fold" in word for word in common)  # a seed is a pair for each fold then
+    if most < first and not (arguments.anyway or has_folds):
         counts_of = {"changes": len(changes), "metrics": len(arguments.metric)}
-        many = "".join(f" and {number} {what}" for what, number in counts_of.items() if number > 1)
+        many = "".join(f" and {number} {noun}" for noun, number in counts_of.items() if number > 1)
         raise ValueError(
             f"--seeds {most}: with --error {arguments.error}{many} no difference is clear with fewer than {first} pairs, "
             f"so these runs could give no answer: give --seeds {first} or more, or --anyway to train them"
         )
     first = min(most, first)
-    launched = any(word.startswith("hydra/launcher=") for word in common)
-    counts = [*([] if launched else [1]), *range(first, most, arguments.at_once), most]
-    reached: dict[str, range] = {}
+    has_launcher = any(word.startswith("hydra/launcher=") for word in common)
+    counts = [*([] if has_launcher else [1]), *range(first, most, arguments.at_once), most]
+    seeds_by_name: dict[str, range] = {}
     waiting = changes
-    compared: list[Compared] = []
+    pairings: list[Compared] = []
     for count in counts:
         seeds = range(1, count + 1)
         for setting in (against, *waiting):
             sides.train_missing(folder, [*common, *setting.words], seeds, setting.name)
-            for metric in [] if reached else arguments.metric:  # a mistyped name costs one run
+            for metric in [] if seeds_by_name else arguments.metric:  # a mistyped name costs one run
                 check_figure(sides.finished_runs(folder, [*common, *setting.words], seeds)[0], metric)
-            reached[setting.name] = seeds
-        compared = compare_settings(
-            settings, lambda s: sides.finished_runs(folder, [*common, *s.words], reached[s.name])
+            seeds_by_name[setting.name] = seeds
+        pairings = compare_settings(
+            settings, lambda s: sides.finished_runs(folder, [*common, *s.words], seeds_by_name[s.name])
         )
-        found = _answer(compared, arguments)["comparisons"]
+        comparisons = _answer(pairings, arguments)["comparisons"]
         if count < first:
             continue
-        unclear = {each["change"] for each in found if each["answer"] == "not clear"}
+        unclear = {each["change"] for each in comparisons if each["answer"] == "not clear"}
         waiting = [setting for setting in changes if setting.name in unclear]
         if not waiting or count >= most:
             break
-        print(*(f"judge: {each['sentence']}" for each in found), sep="\n", file=sys.stderr, flush=True)
-    return compared
+        print(*(f"judge: {each['sentence']}" for each in comparisons), sep="\n", file=sys.stderr, flush=True)
+    return pairings
 
 
-def _answer(compared: Sequence[Compared], arguments: Namespace) -> Numbers:
-    pairs = [pair for each in compared for pair in each.pairs]
+def _answer(pairings: Sequence[Compared], arguments: Namespace) -> Numbers:
+    pairs = [pair for each in pairings for pair in each.pairs]
     measures = [measure_of(pairs, metric) for metric in arguments.metric or [None]]
-    return answer(compared, measures, arguments.error)
+    return answer(pairings, measures, arguments.error)
 
 
 def compare_settings(settings: Sequence[Setting], runs_of: Callable[[Setting], list[Run]]) -> list[Compared]:
     """Pairs the runs of each setting with the runs of the first setting; `runs_of` gives the runs of a setting."""
     runs = ((setting.name, sides.by_replicate(runs_of(setting), setting.name)) for setting in settings)
     (against, base), *changes = runs
-    return [Compared(name, against, sides.pairs_of(base, own, [against, name])) for name, own in changes]
+    return [Compared(name, against, sides.pairs_of(base, other, [against, name])) for name, other in changes]
 
 
 def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Setting]) -> tuple[list[str], Path]:
@@ -160,21 +160,21 @@ def _common(folders: Sequence[Path], words: list[str], settings: Sequence[Settin
     if not folders:
         sides.canonical(words)
         return words, sides.comparison_folder(words)
-    own = [set(setting.words) for setting in settings]
-    runs = [sides.noted(run) for run in sides.that_have(runs_in(folders[0]), words)]
-    rest = [run - setting for setting in own for run in runs if setting and setting <= run]
+    overrides = [set(setting.words) for setting in settings]
+    runs = [sides.words_of(run) for run in sides.that_have(runs_in(folders[0]), words)]
+    rest = [run - setting for setting in overrides for run in runs if setting and setting <= run]
     if not rest or any(other != rest[0] for other in rest):
-        named = ", ".join(setting.name for setting in settings)
-        told = "do not share all other overrides: add what the missing runs share, as KEY=VALUE"
-        raise ValueError(f"{str(folders[0])!r}: its runs of {named} {told}")
+        names = ", ".join(setting.name for setting in settings)
+        problem = "do not share all other overrides: add what the missing runs share, as KEY=VALUE"
+        raise ValueError(f"{str(folders[0])!r}: its runs of {names} {problem}")
     return sorted(rest[0]), folders[0]
 
 
 def _check(arguments: Namespace, folders: Sequence[Path], words: Sequence[str]) -> None:
     for metric in arguments.metric:
         if metric.startswith(NOT_LEARNT):  # pairs of equal seeds say nothing of it
-            told = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
-            raise ValueError(f"--metric {metric}: {told}")
+            reason = "it tells how a run was computed, not what it has learnt; `tiryns runs compare` shows it"
+            raise ValueError(f"--metric {metric}: {reason}")
     if (figure := arguments.figure) is not None and figure.suffix not in ENDINGS:
         raise ValueError(f"--figure {figure}: expected a file that ends with {' or '.join(ENDINGS)}")
     if len(arguments.metric) > len(set(arguments.metric)):

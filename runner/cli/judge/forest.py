@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tiryns.conf.values import count_of
-from tiryns.runner.cli.judge.answer import Numbers, shown, signed
+from tiryns.runner.cli.judge.answer import Numbers, digits, with_sign
 from tiryns.runner.report.comparison.comparable import titles_of
 from tiryns.runner.run.files import replacing
 
@@ -63,32 +63,32 @@ class Panel(NamedTuple):
     rows: list[Row]
 
 
-def panels(found: Numbers) -> list[Panel]:
+def panels(answer: Numbers) -> list[Panel]:
     """Returns a panel for each metric of an answer from `answer`."""
-    comparisons = found["comparisons"]
+    comparisons = answer["comparisons"]
     titles = titles_of(dict.fromkeys(each["metric"] for each in comparisons))
     return [_panel([c for c in comparisons if c["metric"] == key], title) for key, title in titles.items()]
 
 
-def correction_note(found: Numbers) -> str:
+def correction_note(answer: Numbers) -> str:
     """Returns a note on the correction of each row's p; empty for a single row."""
-    count = len(found["comparisons"])
+    count = len(answer["comparisons"])
     return f"p is corrected for {count} comparisons" if count > 1 else ""
 
 
-def write_figure(path: Path, found: Numbers) -> Path:
+def write_figure(path: Path, answer: Numbers) -> Path:
     """Writes the picture of an answer, and returns its path."""
-    drawn = panels(found)
-    rows = [row for panel in drawn for row in panel.rows]
-    left = 2 * GAP + max(_width(_cut(row.name)) for row in rows)
+    plots = panels(answer)
+    rows = [row for panel in plots for row in panel.rows]
+    margin = 2 * GAP + max(_width(_cut(row.name)) for row in rows)
     marks, top = list[Mark](), 6.0
-    for panel in drawn:
-        marks += _marks(panel, left, top)
+    for panel in plots:
+        marks += _marks(panel, margin, top)
         top += ROW * len(panel.rows) + AXIS
-    if words := correction_note(found):
-        marks.append(Mark(left + PLOT / 2, top + 6, text=words, at="middle"))
+    if words := correction_note(answer):
+        marks.append(Mark(margin + PLOT / 2, top + 6, text=words, at="middle"))
         top += ROW
-    size = left + PLOT + 2 * GAP + max(_width(row.words) for row in rows), top
+    size = margin + PLOT + 2 * GAP + max(_width(row.words) for row in rows), top
     content = _svg(marks, *size).encode() if path.suffix == ".svg" else _pdf(marks, *size)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
@@ -108,9 +108,9 @@ def _panel(comparisons: list[Numbers], figure: str) -> Panel:
     for each in comparisons:
         coverage, between = f"{100 * (1 - each['interval_error']):.4g} %", ""
         if interval := each["interval"]:
-            between = f", {coverage} in [{', '.join(map(signed, interval))}]"
+            between = f", {coverage} in [{', '.join(map(with_sign, interval))}]"
         over = count_of(len(each["pairs"]), "pair")
-        words = f"{signed(each['difference'])}{between}, {over}, p {shown(each['p_corrected'])}"
+        words = f"{with_sign(each['difference'])}{between}, {over}, p {digits(each['p_corrected'])}"
         pairs = [place(pair["difference"]) for pair in each["pairs"]]
         ends = [place(end) for end in interval or ()]
         rows.append(Row(each["change"], words, pairs, place(each["difference"]), ends))
@@ -120,28 +120,28 @@ def _panel(comparisons: list[Numbers], figure: str) -> Panel:
     return Panel(title, place(0.0), ticks, rows)
 
 
-def _marks(panel: Panel, left: float, top: float) -> Iterator[Mark]:
+def _marks(panel: Panel, margin: float, top: float) -> Iterator[Mark]:
     bottom = top + ROW * len(panel.rows)
 
     def across(place: float) -> float:
-        return left + PLOT * place
+        return margin + PLOT * place
 
     yield Mark(across(panel.zero), top, across(panel.zero), bottom, colour=GREY)
     for number, row in enumerate(panel.rows):
         y = top + ROW * (number + 0.5)
-        yield Mark(left - GAP, y + SIZE / 3, text=_cut(row.name), at="end")
+        yield Mark(margin - GAP, y + SIZE / 3, text=_cut(row.name), at="end")
         for place in row.pairs:
             yield Mark(across(place), y - 4, radius=1.4, colour=GREY)
         if row.interval:
             low, high = map(across, row.interval)
             yield Mark(low, y + 3, high, y + 3, colour=ACCENT, width=1.4)
         yield Mark(across(row.mean), y + 3, radius=2.6, colour=ACCENT)
-        yield Mark(left + PLOT + GAP, y + SIZE / 3, text=row.words)
-    yield Mark(left, bottom, left + PLOT, bottom)
+        yield Mark(margin + PLOT + GAP, y + SIZE / 3, text=row.words)
+    yield Mark(margin, bottom, margin + PLOT, bottom)
     for place, words in panel.ticks:
         yield Mark(across(place), bottom, across(place), bottom + 3)
         yield Mark(across(place), bottom + 12, text=words, at="middle")
-    yield Mark(left + PLOT / 2, bottom + 26, text=panel.title, at="middle")
+    yield Mark(margin + PLOT / 2, bottom + 26, text=panel.title, at="middle")
 
 
 def _ticks(low: float, high: float) -> tuple[float, float, int]:
@@ -175,19 +175,19 @@ def _svg(marks: list[Mark], width: float, height: float) -> str:
 
 def _pdf(marks: list[Mark], width: float, height: float) -> bytes:
     """Returns a pdf page of the size of the picture; a dot is a line of length 0 with round ends."""
-    drawn = ["1 J"]
+    commands = ["1 J"]
     for m in marks:
         paint = " ".join(f"{int(m.colour[i : i + 2], 16) / 255:.3f}" for i in (1, 3, 5))
         y = height - m.y
         if m.text:
             x = m.x - {"start": 0.0, "middle": 0.5, "end": 1.0}[m.at] * _width(m.text)
             words = re.sub(r"([\\()])", r"\\\1", m.text)
-            drawn.append(f"BT {paint} rg /F {SIZE} Tf {x:.2f} {y:.2f} Td ({words}) Tj ET")
+            commands.append(f"BT {paint} rg /F {SIZE} Tf {x:.2f} {y:.2f} Td ({words}) Tj ET")
         else:
             ends = (m.x, y) if m.radius else (m.x2, height - m.y2)
             thick = 2 * m.radius or m.width
-            drawn.append(f"{paint} RG {thick} w {m.x:.2f} {y:.2f} m {ends[0]:.2f} {ends[1]:.2f} l S")
-    content = "\n".join(drawn).encode("cp1252", "replace")
+            commands.append(f"{paint} RG {thick} w {m.x:.2f} {y:.2f} m {ends[0]:.2f} {ends[1]:.2f} l S")
+    content = "\n".join(commands).encode("cp1252", "replace")
     box = f"/MediaBox [0 0 {width:.0f} {height:.0f}]"
     font = "/Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding"
     objects = [

@@ -40,35 +40,35 @@ def measure_of(pairs: Sequence[Pair], metric: str | None) -> comparable.Goal:
     runs = list(chain.from_iterable((pair.against, pair.change) for pair in pairs))
     monitors = {run.monitor for run in runs}
     if metric in (None, "objective") and len(monitors) > 1:
-        named = " and ".join(sorted(map(str, monitors)))
-        raise ValueError(f"the settings monitor different figures, {named}: choose one with --metric")
+        names = " and ".join(sorted(map(str, monitors)))
+        raise ValueError(f"the settings monitor different figures, {names}: choose one with --metric")
     if (key := metric or runs[0].monitor) is None:
         raise ValueError("the runs monitor no figure: choose one with --metric, such as val/held_out/loss")
     if key.startswith(comparable.OF_SUITES):
         _check_same(runs, "suite", comparable.suite_of)
     else:
         _check_same(runs, "objective", comparable.objective_of)
-    if pairs[0].shared.fold is not None:
+    if pairs[0].replicate.fold is not None:
         _check_same(runs, "examples", comparable.examples_of)
         key = metric or f"{comparable.HELD_OUT}{key.rpartition('/')[2]}"
         larger = runs[0].larger_is_better if metric is None else _larger(runs, key)
-        return _logged(runs, comparable.Goal(key, larger, note=SHARED))
+        return _check_values(runs, comparable.Goal(key, larger, note=SHARED))
     if key.startswith("train/"):
         _check_same(runs, "training data and objective", comparable.training_of)
     of = runs[0].monitor or key if key == "objective" else key
     if not of.startswith("val/"):
-        return _logged(runs, comparable.Goal(key, _larger(runs, key)))
+        return _check_values(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, "validation", lambda run: comparable.validation_of(run, key))
     name = of.split("/")[1]
-    noted = all(comparable.sets_of(run).get(name) for run in runs)  # else the settings alone can tell
-    facts = [comparable.sets_of(run)[name] if noted else comparable.data_of(run) for run in runs]
+    have_sets = all(comparable.sets_of(run).get(name) for run in runs)  # else the settings alone can tell
+    facts = [comparable.sets_of(run)[name] if have_sets else comparable.data_of(run) for run in runs]
     if all(fact == facts[0] for fact in facts):
-        return _logged(runs, comparable.Goal(key, _larger(runs, key)))
+        return _check_values(runs, comparable.Goal(key, _larger(runs, key)))
     _check_same(runs, f"data of val/{name}", comparable.texts_of)
     per_byte = f"val/{name}/{comparable.PER_BYTE}"
     if key == per_byte or (metric is None and all(run.final(per_byte) is not None for run in runs)):
         note = "The vocabularies differ, so bits per byte are compared."
-        return _logged(runs, comparable.Goal(per_byte, False, note=note))
+        return _check_values(runs, comparable.Goal(per_byte, False, note=note))
     other = "the settings have other vocabularies or texts"
     raise ValueError(f"{key} counts tokens, and {other}: choose --metric {per_byte}, if both have it")
 
@@ -77,8 +77,8 @@ def check_figure(run: Run, key: str) -> None:
     """Raises ValueError that suggests similar names if the run lacks a metric."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
-        known = ", ".join(there) + suggest(key, there)
-        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {known}")
+        names = ", ".join(there) + suggest(key, there)
+        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {names}")
 
 
 def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
@@ -90,7 +90,7 @@ def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
     return {"initial_weights": weights, "order_and_masks": order}
 
 
-def _logged(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
+def _check_values(runs: Sequence[Run], measure: comparable.Goal) -> comparable.Goal:
     """Returns the measure; raises ValueError for a run without this metric, or with a value that is not finite."""
     for run in runs:
         check_figure(run, measure.key)
@@ -104,11 +104,11 @@ def _larger(runs: Sequence[Run], key: str) -> bool:
     return first.larger_is_better if key in (first.monitor, "objective") else better_when(key) == "max"
 
 
-def _check_same(runs: Sequence[Run], what: str, fact: Callable[[Run], object]) -> None:
+def _check_same(runs: Sequence[Run], subject: str, fact: Callable[[Run], object]) -> None:
     one = fact(runs[0])
     for run in runs[1:]:
         if (other := fact(run)) != one:
-            both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {what}"
+            both = f"{str(runs[0].path)!r} and {str(run.path)!r} differ in their {subject}"
             how = f"{one} and {other}"
             if isinstance(one, dict) and isinstance(other, dict):
                 first = islice(changes(one, other), 3)
@@ -131,26 +131,26 @@ class AtEqual(NamedTuple):
 
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
     """Returns each pair's difference at the smaller budget of its two runs, or at their ends if all budgets are equal."""
-    used = [(_used(pair.against, key, budget), _used(pair.change, key, budget)) for pair in pairs]
-    known = [(against, change) for against, change in used if against and change]
-    if len(known) < len(pairs):
-        noted = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
+    usages = [(_usage(pair.against, key, budget), _usage(pair.change, key, budget)) for pair in pairs]
+    budgets = [(against, change) for against, change in usages if against and change]
+    if len(budgets) < len(pairs):
+        have_manifests = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
         lacks = "has not counted them from its beginning" if budget != "seconds" else "was interrupted"
-        return AtEqual(None, why=f"a run {lacks if noted else 'has no manifest.json'}")
-    if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in known):
+        return AtEqual(None, why=f"a run {lacks if have_manifests else 'has no manifest.json'}")
+    if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in budgets):
         return AtEqual([value(pair.change, key) - value(pair.against, key) for pair in pairs], same=True)
-    found = []
-    for pair, (against, change) in zip(pairs, known, strict=True):
+    differences = []
+    for pair, (against, change) in zip(pairs, budgets, strict=True):
         least = min(against[1], change[1])
-        before = _reached(pair.against, key, *against, least)
-        after = _reached(pair.change, key, *change, least)
+        before = _value_at(pair.against, key, *against, least)
+        after = _value_at(pair.change, key, *change, least)
         if before is None or after is None:
             return AtEqual(None, why="a run logged no value so early: set a smaller trainer.validate_every")
-        found.append(after - before)
-    return AtEqual(found)
+        differences.append(after - before)
+    return AtEqual(differences)
 
 
-def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
+def _usage(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] | None:
     """Returns the budget used at each point of a curve [N] and in all (equal tokens or FLOPs a step); None if unknown."""
     manifest, curve = read_manifest(run.path), _curve(run, key)
     if budget == "seconds":
@@ -166,13 +166,13 @@ def _used(run: Run, key: str, budget: str) -> tuple[NDArray[np.float64], float] 
     return curve.steps * total / steps, float(total)
 
 
-def _reached(run: Run, key: str, used: NDArray[np.float64], total: float, budget: float) -> float | None:
+def _value_at(run: Run, key: str, usage: NDArray[np.float64], total: float, budget: float) -> float | None:
     """Returns the metric at a budget: the final value, or interpolated between two points; None before the first."""
     if budget >= total * (1 - 1e-9):
         return value(run, key)
-    if not len(used) or budget < used[0]:
+    if not len(usage) or budget < usage[0]:
         return None
-    return float(np.interp(budget, used, _curve(run, key).values))
+    return float(np.interp(budget, usage, _curve(run, key).values))
 
 
 def _curve(run: Run, key: str) -> Series:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiryns.runner.cli.judge.answer import Numbers, shown, signed
+from tiryns.runner.cli.judge.answer import Numbers, digits, with_sign
 from tiryns.runner.cli.judge.forest import correction_note, panels
 from tiryns.runner.evaluation.statistics import paired
 from tiryns.runner.report import page
@@ -19,11 +19,11 @@ SHARED = {"initial_weights": "initial weights", "order_and_masks": "samples, the
 KIND = "Tiryns judge"
 
 
-def title_of(found: Numbers, words: Sequence[str], metrics: Sequence[str]) -> str:
+def title_of(answer: Numbers, words: Sequence[str], metrics: Sequence[str]) -> str:
     """Returns the question of an answer: its settings, the overrides that choose runs, and the metrics asked for."""
-    changes = dict.fromkeys(each["change"] for each in found["comparisons"])
-    asked = [f" with {' '.join(words)}"] * bool(words) + [f" by {', '.join(metrics)}"] * bool(metrics)
-    return "".join([f"{', '.join(changes)} against {found['against']}", *asked])
+    changes = dict.fromkeys(each["change"] for each in answer["comparisons"])
+    clauses = [f" with {' '.join(words)}"] * bool(words) + [f" by {', '.join(metrics)}"] * bool(metrics)
+    return "".join([f"{', '.join(changes)} against {answer['against']}", *clauses])
 
 
 def page_in(folder: Path, title: str) -> Path:
@@ -33,25 +33,25 @@ def page_in(folder: Path, title: str) -> Path:
     return next(path for path in paths if not path.exists() or head in path.read_text(encoding="utf-8"))
 
 
-def write_page(path: Path, found: Numbers, title: str) -> Path:
+def write_page(path: Path, answer: Numbers, title: str) -> Path:
     """Writes the page of an answer from `answer`, and returns its path."""
     better = {
-        each["metric"]: "larger" if each["direction"] == "max" else "smaller" for each in found["comparisons"]
+        one["metric"]: "larger" if one["direction"] == "max" else "smaller" for one in answer["comparisons"]
     }
     meta = [fact for metric, side in better.items() for fact in (metric, f"{side} is better")]
-    several = len(found["comparisons"]) > 1
-    told = [page.part("text", text=each["sentence"]) for each in found["comparisons"]]
-    plot = page.part("forest", panels=panels(found), note=correction_note(found))
-    parts = [page.section("Differences", *told, plot)]
-    for each in found["comparisons"]:
-        name = ": ".join([each["change"], *([each["metric"]] if len(better) > 1 else [])])
+    several = len(answer["comparisons"]) > 1
+    sentences = [page.part("text", text=one["sentence"]) for one in answer["comparisons"]]
+    plot = page.part("forest", panels=panels(answer), note=correction_note(answer))
+    parts = [page.section("Differences", *sentences, plot)]
+    for one in answer["comparisons"]:
+        name = ": ".join([one["change"], *([one["metric"]] if len(better) > 1 else [])])
         of = f" of {name}" if several else ""
-        drawn = page.charts([chart(each, each["metric"])]) if len(each["pairs"]) > 1 else {}
+        charts = page.charts([chart(one, one["metric"])]) if len(one["pairs"]) > 1 else {}
         parts += [
-            page.section(f"Pairs{of}", drawn, _pairs(each), page.part("facts", facts=_facts(each))),
-            page.section(f"At equal budgets{of}", _budgets(each)),
+            page.section(f"Pairs{of}", charts, _pairs(one), page.part("facts", facts=_facts(one))),
+            page.section(f"At equal budgets{of}", _budgets(one)),
         ]
-    return page.save_page(path, KIND, title, parts, meta=[*meta, *filter(None, [found["note"]])])
+    return page.save_page(path, KIND, title, parts, meta=[*meta, *filter(None, [answer["note"]])])
 
 
 def chart(numbers: Numbers, metric: str) -> Chart:
@@ -73,10 +73,10 @@ def chart(numbers: Numbers, metric: str) -> Chart:
 def _pairs(numbers: Numbers) -> page.Part:
     heads = ["seed", "difference", numbers["change"], numbers["against"]]
     pairs = numbers["pairs"]
-    shared = [", fold ".join(str(pair[n]) for n in ("seed", "fold") if n in pair) for pair in pairs]
+    seeds = [", fold ".join(str(pair[n]) for n in ("seed", "fold") if n in pair) for pair in pairs]
     figures = [[page.number(pair["change"]), page.number(pair["against"])] for pair in pairs]
     differences = _difference_labels([pair["difference"] for pair in pairs])
-    rows = [[own, d, *both] for own, d, both in zip(shared, differences, figures, strict=True)]
+    rows = [[seed, d, *both] for seed, d, both in zip(seeds, differences, figures, strict=True)]
     return page.table(heads, rows, sorts=False)
 
 
@@ -93,15 +93,15 @@ def _difference_labels(differences: list[float]) -> list[str]:
 
 
 def _facts(numbers: Numbers) -> dict[str, str]:
-    shared = [words for name, words in SHARED.items() if numbers["shared"][name]]
+    parts = [words for name, words in SHARED.items() if numbers["shared"][name]]
     ratio = numbers["variance_ratio"]
     rough = numbers["t_interval"]
     return {
-        "the pairs share": ", ".join(shared) or "neither initial weights nor order",
+        "the pairs share": ", ".join(parts) or "neither initial weights nor order",
         "pairing": f"makes the variance of the difference {_times(ratio)}" if ratio else "",
-        "t, paired": shown(numbers["t"]) if numbers["t"] else "",
-        "t, without pairing": shown(numbers["unpaired_t"]) if numbers["unpaired_t"] else "",
-        "interval, were the differences normal": " to ".join(map(signed, rough)) if rough else "",
+        "t, paired": digits(numbers["t"]) if numbers["t"] else "",
+        "t, without pairing": digits(numbers["unpaired_t"]) if numbers["unpaired_t"] else "",
+        "interval, were the differences normal": " to ".join(map(with_sign, rough)) if rough else "",
     }
 
 
@@ -114,16 +114,16 @@ def _times(ratio: float) -> str:
     """
     if f"{ratio:.2f}" == "1.00":
         return "neither larger nor smaller"
-    return f"{shown(1 / ratio)} times larger" if ratio < 1 else f"{shown(ratio)} times smaller"
+    return f"{digits(1 / ratio)} times larger" if ratio < 1 else f"{digits(ratio)} times smaller"
 
 
 def _budgets(numbers: Numbers) -> page.Part:
     words = {True: "yes", False: "no", None: ""}
     rows = []
-    for budget, found in numbers["at_equal"].items():
-        known = found["difference"] is not None
-        remark = "the runs used as many" if found["same_budget"] else found["why"]
-        remark = remark if known else f"cannot be told: {remark}"
-        rows.append([budget, *([signed(found["difference"]), shown(found["p"])] if known else ["", ""])])
-        rows[-1] += [words[found["holds"]], remark]
+    for budget, entry in numbers["at_equal"].items():
+        valid = entry["difference"] is not None
+        remark = "the runs used as many" if entry["same_budget"] else entry["why"]
+        remark = remark if valid else f"cannot be told: {remark}"
+        rows.append([budget, *([with_sign(entry["difference"]), digits(entry["p"])] if valid else ["", ""])])
+        rows[-1] += [words[entry["holds"]], remark]
     return page.table(["equal", "difference", "sign-flip p", "holds", "remark"], rows, sorts=False)

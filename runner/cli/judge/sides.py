@@ -16,12 +16,12 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tiryns.runner.cli import commands
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.config.checks import check_config, remarks_on
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.report.comparison.differences import contents, fold_of, seed_of
 from tiryns.runner.run.command.json_output import output_to_stderr
-from tiryns.runner.run.command.words import as_typed, public_overrides, quoted
+from tiryns.runner.run.command.words import as_typed, public_overrides, quote
 from tiryns.runner.run.files import JUDGE, newest, write_atomically
 from tiryns.runner.run.folder import Run, find_runs, runs_in
 from tiryns.runner.run.recording import config_hash, new_name
@@ -55,26 +55,26 @@ class Replicate(NamedTuple):
 class Pair(NamedTuple):
     """Two runs of one seed and one fold: one of the setting compared with, one of the change."""
 
-    shared: Replicate
+    replicate: Replicate
     against: Run
     change: Run
 
 
 def value(run: Run, key: str) -> float:
     """Returns a metric of a run that has it."""
-    found = run.final(key)
-    assert found is not None, f"{run.path} has no {key}"
-    return found
+    metric = run.final(key)
+    assert metric is not None, f"{run.path} has no {key}"
+    return metric
 
 
-def setting_of(given: str) -> Setting:
+def setting_of(text: str) -> Setting:
     """Returns the setting that an argument names: overrides separated by spaces, or none."""
-    return Setting(given or AS_IT_IS, canonical(shlex.split(given)))
+    return Setting(text or AS_IT_IS, canonical(shlex.split(text)))
 
 
 def canonical(words: Iterable[str]) -> list[str]:
     """Returns each key's last override, as sweeps record it; ValueError for several values, seeds, folds or `resume`."""
-    found: dict[str, str] = {}
+    overrides: dict[str, str] = {}
     for key, override in last_overrides(OverridesParser.create().parse_overrides(list(words))).items():
         word = str(override.input_line)
         if override.is_sweep_override():
@@ -84,55 +84,55 @@ def canonical(words: Iterable[str]) -> list[str]:
         if override.key_or_group in ("seed", "resume"):
             raise ValueError(f"{word}: the command gives {override.key_or_group} itself; leave it out")
         plain = not override.is_delete() and "${" not in word
-        found[key] = as_typed(f"{key}={override.get_value_element_as_str()}") if plain else word
-    return list(found.values())
+        overrides[key] = as_typed(f"{key}={override.get_value_element_as_str()}") if plain else word
+    return list(overrides.values())
 
 
-def noted(run: Run) -> set[str]:
+def words_of(run: Run) -> set[str]:
     """Returns the overrides that a run was started with, except for its seed."""
     return set(canonical(word for word in public_overrides(run.overrides()) if not word.startswith("seed=")))
 
 
 def that_have(runs: Iterable[Run], words: Sequence[str]) -> list[Run]:
     """Returns the runs with these settings, which are looked up in a run's overrides, or else in its config."""
-    given = [word.lstrip("+").partition("=")[::2] for word in words]
-    return [run for run in runs if all(run.has(*setting) for setting in given)]
+    settings = [word.lstrip("+").partition("=")[::2] for word in words]
+    return [run for run in runs if all(run.has(*setting) for setting in settings)]
 
 
 def by_replicate(runs: Iterable[Run], name: str) -> dict[Replicate, Run]:
     """Returns finished runs by seed and fold; ValueError if none is found, two share both, or other settings differ."""
-    found: dict[Replicate, Run] = {}
+    run_of: dict[Replicate, Run] = {}
     for run in runs:
         seed = seed_of(run)
         if run.state != "done" or seed is None:
             continue
-        own = Replicate(seed, fold_of(run))
-        if own in found:
-            apart = ", ".join(differing([found[own], run]))
+        replicate = Replicate(seed, fold_of(run))
+        if replicate in run_of:
+            apart = ", ".join(differing([run_of[replicate], run]))
             why = f"they differ in {apart}: say which with --change and --against" if apart else "name one"
-            both = f"{str(found[own].path)!r} and {str(run.path)!r}"
-            raise ValueError(f"{name}: {both} have one seed, {own}; {why}")
-        found[own] = run
-    if not found:
+            both = f"{str(run_of[replicate].path)!r} and {str(run.path)!r}"
+            raise ValueError(f"{name}: {both} have one seed, {replicate}; {why}")
+        run_of[replicate] = run
+    if not run_of:
         raise ValueError(f"{name}: there is no finished run of it")
-    if differ := differing(list(found.values())):
+    if differ := differing(list(run_of.values())):
         raise ValueError(f"{name}: its runs differ in {', '.join(differ)}, not in the seed alone")
-    return dict(sorted(found.items(), key=lambda each: (each[0].seed, each[0].fold or 0)))
+    return dict(sorted(run_of.items(), key=lambda each: (each[0].seed, each[0].fold or 0)))
 
 
 def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names: Sequence[str]) -> list[Pair]:
     """Returns the pairs of runs with equal seeds and folds, in their order; raises ValueError if there are none."""
-    pairs = [Pair(shared, run, change[shared]) for shared, run in against.items() if shared in change]
+    pairs = [Pair(key, run, change[key]) for key, run in against.items() if key in change]
     if not pairs:
         sides = zip(names, (against, change), strict=True)
         have = [f"{name} has {', '.join(map(str, runs))}" for name, runs in sides]
         raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
-    for shared, *runs in pairs:
-        found = [run.settings.get("resolved.precision") for run in runs]
-        if None not in found and found[0] != found[1]:
+    for key, *runs in pairs:
+        precisions = [run.settings.get("resolved.precision") for run in runs]
+        if None not in precisions and precisions[0] != precisions[1]:
             log.warning(
                 "seed %s: %s was computed in %s, %s in %s, so the precision is part of the difference; set "
-                "trainer.precision", shared, names[0], found[0], names[1], found[1],
+                "trainer.precision", key, names[0], precisions[0], names[1], precisions[1],
             )  # fmt: skip
     return pairs
 
@@ -142,30 +142,30 @@ def differing(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(name for content in contents(runs) for name in content))[:5]
 
 
-def comparison_folder(common: Sequence[str], marked: str = JUDGE) -> Path:
-    """Returns the newest folder whose file `marked` has these common overrides; makes a new folder if there is none."""
+def comparison_folder(common: Sequence[str], marker: str = JUDGE) -> Path:
+    """Returns the newest folder whose file `marker` has these common overrides; makes a new folder if there is none."""
     words = sorted(public_overrides(canonical(common)))
     outputs = Path(next((word.partition("=")[2] for word in words if word.startswith("outputs=")), "outputs"))
-    found = newest(outputs, marked, lambda _, noted: [*map(as_typed, noted.get("common", []))] == words)
-    if found is None:
-        found, started = new_folder(outputs, marked), datetime.now().isoformat(timespec="seconds")
-        write_atomically(found / marked, json.dumps({"common": words, "started": started}, indent=1))
-    return found
+    folder = newest(outputs, marker, lambda _, record: [*map(as_typed, record.get("common", []))] == words)
+    if folder is None:
+        folder, start = new_folder(outputs, marker), datetime.now().isoformat(timespec="seconds")
+        write_atomically(folder / marker, json.dumps({"common": words, "started": start}, indent=1))
+    return folder
 
 
-def new_folder(outputs: Path, marked: str = JUDGE) -> Path:
+def new_folder(outputs: Path, marker: str = JUDGE) -> Path:
     """Makes a new folder for a comparison, and returns its path."""
-    folder = outputs / f"{new_name()}-{Path(marked).stem}"
+    folder = outputs / f"{new_name()}-{Path(marker).stem}"
     folder.mkdir(parents=True)
     return folder
 
 
-def check_settings(common: Sequence[str], settings: Sequence[Setting], own: Sequence[str]) -> None:
+def check_settings(common: Sequence[str], settings: Sequence[Setting], user_words: Sequence[str]) -> None:
     """Raises ValueError for the first setting whose config is wrong, before anything is trained.
 
-    A setting that only the user may set must be in `own`, the user's words, as `common` may come from others' runs.
+    A setting that only the user may set must be in `user_words`, as `common` may come from others' runs.
     """
-    with initialized(), on_command_line(own):
+    with initialize(), on_command_line(user_words):
         for setting in settings:
             check_config(config := compose([*common, *setting.words]))
             for line in remarks_on(config, config.hydra):
@@ -176,7 +176,7 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
     """Returns a change per source of the mixture in `words` if `change` has `data.without=by:source`, else `[change]`."""
     if BY_SOURCE not in change:
         return [change]
-    with initialized(), on_command_line(words):
+    with initialize(), on_command_line(words):
         mixture = compose([*words]).data.get("mixture") or {}
     if len(mixture) < 2:
         raise ValueError(f"{BY_SOURCE} leaves out each source: choose data=mixture with two or more sources")
@@ -185,11 +185,11 @@ def each_source(change: str, words: Sequence[str]) -> list[str]:
 
 def finished_runs(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     """Returns a folder's finished runs of these seeds with exactly these overrides, and the config that they give now."""
-    runs, wanted = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
-    alike = [run for run in runs if noted(run) == wanted and run.state == "done" and seed_of(run) in seeds]
+    runs, target = runs_in(folder) if find_runs(folder) else [], set(public_overrides(canonical(words)))
+    alike = [run for run in runs if words_of(run) == target and run.state == "done" and seed_of(run) in seeds]
     if not alike:
         return []
-    with initialized():
+    with initialize():
         config = compose(words)
 
     def is_current(run: Run) -> bool:
@@ -207,12 +207,12 @@ def missing_seeds(folder: Path, words: Sequence[str], seeds: Sequence[int]) -> l
 
 def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name: str) -> None:
     """Trains the unfinished runs of a setting; raises ValueError if one of them fails."""
-    if not (wanted := missing_seeds(folder, words, seeds)):
+    if not (missing := missing_seeds(folder, words, seeds)):
         return
-    print(f"judge: {name}, seed {', '.join(map(str, wanted))}", file=sys.stderr, flush=True)
-    train_sweep(folder, [*words, f"seed={','.join(map(str, wanted))}"], "judge")
-    if failed := missing_seeds(folder, words, wanted):
-        lacking = ", ".join(map(str, failed))
+    print(f"judge: {name}, seed {', '.join(map(str, missing))}", file=sys.stderr, flush=True)
+    train_sweep(folder, [*words, f"seed={','.join(map(str, missing))}"], "judge")
+    if failures := missing_seeds(folder, words, missing):
+        lacking = ", ".join(map(str, failures))
         again = "(see above); the same command trains the missing runs"
         raise ValueError(f"{name}: there is no finished run of seed {lacking} in {str(folder)!r} {again}")
 
@@ -222,10 +222,10 @@ def train_sweep(folder: Path, words: Sequence[str], command: str) -> None:
     GlobalHydra.instance().clear()
     with output_to_stderr():
         try:
-            commands.main(["train", "-m", f"hydra.sweep.dir={quoted(str(folder))}", *words])
-        except SystemExit as ended:
-            if isinstance(ended.code, int) and ended.code:
+            commands.main(["train", "-m", f"hydra.sweep.dir={quote(str(folder))}", *words])
+        except SystemExit as error:
+            if isinstance(error.code, int) and error.code:
                 again = f"{command}: the same tiryns {command} command trains the missing runs"
                 print(again, file=sys.stderr)
                 raise
-            print(ended.code or "", file=sys.stderr)
+            print(error.code or "", file=sys.stderr)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
-from tiryns.runner.cli.compose import compose, initialized
+from tiryns.runner.cli.compose import compose, initialize
 from tiryns.runner.cli.judge.sides import comparison_folder, train_sweep
-from tiryns.runner.cli.ladder.rungs import SIZES, ladder_in, lines, predicted, write_page
+from tiryns.runner.cli.ladder.rungs import SIZES, ladder_in, lines, predict, write_page
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
 from tiryns.runner.run.command.json_output import print_json
@@ -51,45 +51,45 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
 
 
-def main(given: Namespace) -> None:
+def main(args: Namespace) -> None:
     """Trains missing runs, writes the page and prints the results; ends with status 3 if a width has no best rate."""
-    folder = next((Path(word) for word in given.words if os.path.isdir(word)), None)
+    folder = next((Path(word) for word in args.words if os.path.isdir(word)), None)
     if folder is None:
-        folder = _train(given)
-    elif len(given.words) > 1 or given.next or given.coordinates:
+        folder = _train(args)
+    elif len(args.words) > 1 or args.next or args.coordinates:
         raise ValueError("a ladder folder is only read: give no settings, --next or --coordinates")
-    found = ladder_in(folder, given.metric, given.of)
-    found["page"] = str(write_page(given.out or folder / "ladder.html", found))
-    if given.json:
-        print_json(found)
+    results = ladder_in(folder, args.metric, args.of)
+    results["page"] = str(write_page(args.out or folder / "ladder.html", results))
+    if args.json:
+        print_json(results)
     else:
-        print(*lines(found), f"the page: {found['page']}", sep="\n", flush=True)
-    if not found["coordinates"] and any(each["problem"] for each in found["widths"]):
+        print(*lines(results), f"the page: {results['page']}", sep="\n", flush=True)
+    if not results["coordinates"] and any(each["problem"] for each in results["widths"]):
         sys.exit(NOT_CLEAR)
 
 
-def _train(given: Namespace) -> Path:
-    words = list(given.words)
-    with initialized(), on_command_line(words):
+def _train(args: Namespace) -> Path:
+    words = list(args.words)
+    with initialize(), on_command_line(words):
         check_config(config := compose(words))
-    _check(given, config.model)
-    if given.coordinates:
+    _check(args, config.model)
+    if args.coordinates:
         probe = "+callback.coordinates={_target_:runner.callbacks.Coordinates}"
-        words += [f"trainer.max_steps={given.coordinates}", "data.layout=padded", probe]
+        words += [f"trainer.max_steps={args.coordinates}", "data.layout=padded", probe]
     folder = comparison_folder(words, LADDER)
-    factors, seeds = ((1.0,), 1) if given.coordinates else (FACTORS, given.seeds)
-    rates = given.rates or [factor * config.optimizer.lr for factor in factors]
-    train_sweep(folder, _sweep(words, config.model, given.widths, rates, seeds), "ladder")
-    if given.next and not given.coordinates:
-        noted = read_json(folder / LADDER, {})
-        predictions = noted.setdefault("predictions", {})
-        if (one := predictions.get(str(given.next))) is None:
-            found = ladder_in(folder, given.metric, given.of)
-            one = predictions[str(given.next)] = predicted(found, given.next, given.widths, seeds)
-            write_atomically(folder / LADDER, json.dumps(noted, indent=1))
+    factors, seeds = ((1.0,), 1) if args.coordinates else (FACTORS, args.seeds)
+    rates = args.rates or [factor * config.optimizer.lr for factor in factors]
+    train_sweep(folder, _sweep(words, config.model, args.widths, rates, seeds), "ladder")
+    if args.next and not args.coordinates:
+        record = read_json(folder / LADDER, {})
+        predictions = record.setdefault("predictions", {})
+        if (one := predictions.get(str(args.next))) is None:
+            results = ladder_in(folder, args.metric, args.of)
+            one = predictions[str(args.next)] = predict(results, args.next, args.widths, seeds)
+            write_atomically(folder / LADDER, json.dumps(record, indent=1))
         values = ",".join(f"{name}:{one[name]}" for name in ("figure", "value", "low", "high"))
         words.append(f"+callback.prediction={{_target_:runner.callbacks.Prediction,{values}}}")
-        train_sweep(folder, _sweep(words, config.model, [given.next], [one["rate"]], seeds), "ladder")
+        train_sweep(folder, _sweep(words, config.model, [args.next], [one["rate"]], seeds), "ladder")
     return folder
 
 
@@ -111,18 +111,18 @@ def _ratios(model: DictConfig) -> dict[str, Fraction]:
     return {name: Fraction(model[name], model.hidden_size) for name in names}
 
 
-def _check(given: Namespace, model: DictConfig) -> None:
+def _check(args: Namespace, model: DictConfig) -> None:
     if "hidden_size" not in model or "num_attention_heads" not in model:
         raise ValueError("a ladder builds its models: choose random weights, such as model=bert_tiny")
-    least = 2 if given.coordinates else 3
-    if len(set(given.widths)) < least:
+    least = 2 if args.coordinates else 3
+    if len(set(args.widths)) < least:
         raise ValueError(f"--widths: expected {least} widths or more, such as 64,128,256")
-    if given.rates and len(set(given.rates)) < 3 and not given.coordinates:
+    if args.rates and len(set(args.rates)) < 3 and not args.coordinates:
         raise ValueError("--rates: expected three rates or more, as the best rate must lie between others")
-    if given.seeds < 1 or (given.coordinates or 1) < 1:
+    if args.seeds < 1 or (args.coordinates or 1) < 1:
         raise ValueError("--seeds and --coordinates must be 1 or more")
-    for width, (name, ratio) in product([*given.widths, given.next or 0], _ratios(model).items()):
+    for width, (name, ratio) in product([*args.widths, args.next or 0], _ratios(model).items()):
         if (ratio * width).denominator > 1:
             raise ValueError(f"width {width} would have {ratio * width} for model.{name}: choose others")
-    if given.next in given.widths:
-        raise ValueError(f"--next {given.next} is one of --widths, so nothing is left to predict")
+    if args.next in args.widths:
+        raise ValueError(f"--next {args.next} is one of --widths, so nothing is left to predict")

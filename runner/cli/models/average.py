@@ -78,10 +78,10 @@ def main(arguments: Namespace) -> None:
     if "soup" in record:
         from tiryns.runner.report.table import as_text
 
-        shown = (f"/{record['soup']['monitor'].rpartition('/')[2]}", "/loss")
-        named: dict[str, dict[str, float]] = record["soup"]["figures"]
-        columns = list(dict.fromkeys(n for figures in named.values() for n in figures if n.endswith(shown)))
-        rows = [[name, *map(figures.get, columns)] for name, figures in named.items()]
+        ends = (f"/{record['soup']['monitor'].rpartition('/')[2]}", "/loss")
+        models: dict[str, dict[str, float]] = record["soup"]["figures"]
+        columns = list(dict.fromkeys(n for figures in models.values() for n in figures if n.endswith(ends)))
+        rows = [[name, *map(figures.get, columns)] for name, figures in models.items()]
         print(as_text(["model", *columns], rows), end="")
     print(folder)
 
@@ -109,7 +109,7 @@ def average(
         raise ValueError(f"--density {density} must be above 0 and at most 1")
     if not math.isfinite(scale):
         raise ValueError(f"--scale {scale} must be a finite number")
-    from tiryns.runner.checkpoints.averages import check_alike, combined, mean, read_folder, ties
+    from tiryns.runner.checkpoints.averages import check_alike, combinations, mean, read_folder, ties
     from tiryns.runner.checkpoints.files import read_while_training
 
     with staging(out) as temporary:
@@ -125,22 +125,22 @@ def average(
             template = read_folder(temporary)._replace(path=paths[0])
             return shares, template, [_read(path, ema) for path in paths]
 
-        shares, template, found = read_while_training(
+        shares, template, models = read_while_training(
             lambda: [path for source in sources for path in _paths(source, last)], read
         )
         facts: dict[str, Any] = {"method": "mean", "models": []}
         start = None
         if base is not None:
             start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
-        check_alike(template, [*found, *([start] if start else [])])
-        _check_meaning(temporary, found)
+        check_alike(template, [*models, *([start] if start else [])])
+        _check_meaning(temporary, models)
         if soup is not None:
-            from tiryns.runner.cli.models.soups import measured
+            from tiryns.runner.cli.models.soups import measure_soups
 
-            facts |= measured(found, soup, [weights, base], allow)
-            found = [found[i] for i in facts["soup"]["members"]]
-            shares = shares[: len(found)]
-        facts["models"] = list(map(_fact, found, shares))
+            facts |= measure_soups(models, soup, [weights, base], allow)
+            models = [models[i] for i in facts["soup"]["members"]]
+            shares = shares[: len(models)]
+        facts["models"] = list(map(_fact, models, shares))
         if start is not None:
             facts |= {"method": "ties", "base": _fact(start), "density": density, "scale": scale}
 
@@ -149,8 +149,8 @@ def average(
                 return mean(tensors, shares)
             return ties(start.tensors[name], tensors, shares, density, scale)
 
-        tensors = dict(combined(template, found, combine))
-        settings = facts.pop("task", None) if soup else _settings_of_mean(found, shares)
+        tensors = dict(combinations(template, models, combine))
+        settings = facts.pop("task", None) if soup else _settings_of_mean(models, shares)
         with naming(out):
             if settings and (temporary / TASK).is_file():
                 task = json.loads((temporary / TASK).read_text())
@@ -176,17 +176,17 @@ def _paths(source: str, last: int | None) -> list[Path]:
         return [run.resolve()]
     folder = run / "checkpoints"
     if steps:
-        asked = steps.split(",")
-        files = [folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt") for step in asked]
-        if missing := [step for step, file in zip(asked, files, strict=True) if not file.exists()]:
+        names = steps.split(",")
+        files = [folder / (file_name(int(step)) if step.isdecimal() else f"{step}.ckpt") for step in names]
+        if missing := [step for step, file in zip(names, files, strict=True) if not file.exists()]:
             there = ", ".join(str(step_of(p)) for p in sorted(folder.glob("step-*.ckpt"))) or "none"
             raise ValueError(f"{str(run)!r} has no checkpoint {missing[0]!r}; there are: {there}")
         return [file.resolve() for file in files]
     if last is not None:
-        saved = sorted(path for path in folder.glob("step-*.ckpt") if not path.is_symlink())
-        if not 0 < last <= len(saved):
-            raise ValueError(f"--last {last}: {name!r} has {len(saved)} checkpoints")
-        return saved[-last:]
+        checkpoints = sorted(path for path in folder.glob("step-*.ckpt") if not path.is_symlink())
+        if not 0 < last <= len(checkpoints):
+            raise ValueError(f"--last {last}: {name!r} has {len(checkpoints)} checkpoints")
+        return checkpoints[-last:]
     for model in (run / "model", run):
         if (model / "config.json").is_file():
             return [model]
@@ -202,7 +202,7 @@ def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
         raise ValueError(f"{str(sources[0].path)!r} {problem}: it cannot be averaged")
     labels, vocabulary = read_json(folder / "config.json", {}).get("id2label"), _vocabulary(folder)
     for path in (source.path for source in sources):
-        model = _exported(path)
+        model = _model_folder(path)
         if vocabulary and _vocabulary(model) not in ({}, vocabulary):
             problem = f"{str(path)!r} numbers tokens otherwise than {str(sources[0].path)!r}"
             raise ValueError(f"{problem}: give the runs the same data.tokenizer")
@@ -216,7 +216,7 @@ def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
 
 def _settings_of_mean(sources: "Sequence[Source]", shares: Sequence[float]) -> Settings:
     """Returns the thresholds of a mean, None if they were chosen for other weights, and its temperature, a parameter."""
-    settings, folders = Settings(), [_exported(source.path) for source in sources]
+    settings, folders = Settings(), [_model_folder(source.path) for source in sources]
     objectives = [read_json(folder / TASK, {}).get("objective", {}) for folder in folders]
     modes = [Run(folder.parent).settings.get("objective.thresholds") for folder in folders]
     values = {json.dumps(one.get("thresholds")) for one in objectives}
@@ -230,7 +230,7 @@ def _settings_of_mean(sources: "Sequence[Source]", shares: Sequence[float]) -> S
     return settings
 
 
-def _exported(path: Path) -> Path:
+def _model_folder(path: Path) -> Path:
     """Returns the folder of a model itself, or the folder that the run of a checkpoint has exported or will export."""
     return path.parent.parent / "model" if path.suffix == ".ckpt" else path
 
@@ -262,10 +262,10 @@ def _write_template(path: Path, folder: Path, allow: Sequence[str]) -> None:
     """Copies the exported model, for config and tokenizer; if none exists or phases change it, exports the checkpoint."""
     shutil.rmtree(folder, ignore_errors=True)  # of a first try
     folder.parent.mkdir(parents=True, exist_ok=True)
-    exported = _exported(path)
-    phases = [] if exported == path else read_config(exported.with_name("config.yaml")).get("phases") or []
-    if exported.is_dir() and not any(phase.get("model") for phase in phases):
-        copy_folder(exported, folder)
+    model = _model_folder(path)
+    phases = [] if model == path else read_config(model.with_name("config.yaml")).get("phases") or []
+    if model.is_dir() and not any(phase.get("model") for phase in phases):
+        copy_folder(model, folder)
     else:
         consolidate(path, folder, allow)
 

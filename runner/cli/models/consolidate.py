@@ -55,23 +55,23 @@ def consolidate(
     from tiryns.runner.models.initial.dtypes import weights_dtype
     from tiryns.runner.optim.hooks import exported_weights
 
-    chosen = recorded_config(run.path, allowed)
-    began = chosen.get("resolved") or {}
-    take_over(chosen, began)
-    parts = assemble(chosen, began)
+    config = recorded_config(run.path, allowed)
+    began = config.get("resolved") or {}
+    take_over(config, began)
+    parts = assemble(config, began)
     data, module = parts.data, parts.module
     if not module.trains_global_batches:
-        what = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
-        raise ValueError(f"{what}: load its checkpoint with load_from_checkpoint")
-    saved = read_while_training(
+        problem = f"{str(run.path)!r} trains a LightningModule of its own, {type(module).__name__}"
+        raise ValueError(f"{problem}: load its checkpoint with load_from_checkpoint")
+    state = read_while_training(
         lambda: [_checkpoint_path(checkpoint)], lambda paths: AtomicCheckpointIO().load_checkpoint(paths[0])
     )
-    parts.begin_step(max(0, int(saved["global_step"]) - 1))
-    module.to(weights_dtype(chosen.trainer.get("precision"))).load_state_dict(saved["state_dict"])
+    parts.begin_step(max(0, int(state["global_step"]) - 1))
+    module.to(weights_dtype(config.trainer.get("precision"))).load_state_dict(state["state_dict"])
     optimizer = module.make_optimizer(model=module.model)
-    optimizer.load_state_dict(saved["optimizer_states"][0])
+    optimizer.load_state_dict(state["optimizer_states"][0])
     preprocessor = preprocessor_of(data)
-    card = model_card(module.model, preprocessor, run, {}, int(saved["global_step"]))
+    card = model_card(module.model, preprocessor, run, {}, int(state["global_step"]))
     target.parent.mkdir(parents=True, exist_ok=True)
     with exported_weights(optimizer, weights):
         if data.collator.needs_validation:  # such as thresholds, which no checkpoint has
@@ -91,10 +91,10 @@ def _checkpoint_path(checkpoint: Path) -> Path:
     from tiryns.runner.checkpoints.callback import newest_checkpoint
     from tiryns.runner.checkpoints.files import damage_of
 
-    if checkpoint.is_dir() and (found := newest_checkpoint(checkpoint / "checkpoints")):
-        return found.path
-    if damaged := sorted((checkpoint / "checkpoints").glob("step-*.ckpt")):
-        newest = f"{damaged[-1].name}: {damage_of(damaged[-1])}"
+    if checkpoint.is_dir() and (point := newest_checkpoint(checkpoint / "checkpoints")):
+        return point.path
+    if files := sorted((checkpoint / "checkpoints").glob("step-*.ckpt")):
+        newest = f"{files[-1].name}: {damage_of(files[-1])}"
         raise ValueError(f"every checkpoint in {str(checkpoint)!r} is damaged; the newest is {newest}")
-    expected = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
-    raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {expected}")
+    hint = "expected <run>/checkpoints/step-<n>.ckpt or a run folder"
+    raise ValueError(f"there is no checkpoint in {str(checkpoint)!r}: {hint}")

@@ -67,18 +67,18 @@ def main(arguments: Namespace) -> None:
 
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise FileExistsError(f"--out {arguments.out} is a file: expected the name of a folder")
-    with replaceable(*_written(arguments.out)):
+    with replaceable(*_output_files(arguments.out)):
         pass  # nothing is measured for files that could not be written
     settings, files = reading_settings(arguments, arguments.files)
-    given = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
-    settings |= {name: value for name, value in given.items() if value is not None}
+    sizes = {"micro_batch_size": arguments.batch_size, "micro_batch_tokens": arguments.tokens}
+    settings |= {name: value for name, value in sizes.items() if value is not None}
     import_modules(arguments.imports, "--import")
     answers = None  # as many as the run
     if arguments.answers is not None:
         if (answers := _number_or_all("--answers", arguments.answers)) == 0:
             raise ValueError("--answers 0: expected 1 or more, or all")
         answers = answers or 0  # all
-    asked = Asked(
+    options = Asked(
         settings, arguments.precision, arguments.objective, arguments.resamples, arguments.seed,
         _number_or_all("--pseudo-perplexity", arguments.pseudo_perplexity), answers,
         arguments.max_new_tokens, "--on-bad-row skip", arguments.calibration,
@@ -92,12 +92,12 @@ def main(arguments: Namespace) -> None:
     if arguments.calibration in files:
         raise ValueError(f"--calibration {arguments.calibration}: this file is measured; fit on another file")
     every = [*files, *([arguments.calibration] if arguments.calibration else [])]
-    found = evaluate(arguments.run, {file: file for file in every}, asked, progress)
-    _show(found, arguments.out, arguments.json)
+    evaluation = evaluate(arguments.run, {file: file for file in every}, options, progress)
+    _show(evaluation, arguments.out, arguments.json)
     monitor = str(Run(Path(arguments.run)).status.get("monitor") or "")
     figure = monitor.rpartition("/")[2]
-    is_computed = any(figure in entry["metrics"] for entry in found.content["sets"].values())
-    if "task" in found.content and monitor.startswith("val/") and not is_computed:
+    is_computed = any(figure in entry["metrics"] for entry in evaluation.content["sets"].values())
+    if "task" in evaluation.content and monitor.startswith("val/") and not is_computed:
         print(
             f"{figure}, by which the run chose its best checkpoint, is not computed, as nothing here defines it: name "
             "the module that registers it by --import MODULE",
@@ -105,19 +105,19 @@ def main(arguments: Namespace) -> None:
         )
 
 
-def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
+def _show(evaluation: "Evaluation", folder: Path | None, as_json: bool = False) -> None:
     """Prints the metrics of an evaluation and the rows left out; writes it to a folder, if any."""
-    from tiryns.runner.data.read.bad_rows import described
+    from tiryns.runner.data.read.bad_rows import describe
     from tiryns.runner.report.evaluation import figures_rows
     from tiryns.runner.report.table import as_text
 
     if folder is not None:
-        write(found, folder)
+        write(evaluation, folder)
     if as_json:
-        print_json(found.content)
+        print_json(evaluation.content)
     else:
-        print(as_text(*figures_rows(found.content)), end="")
-    for name, entry in found.content["sets"].items():
+        print(as_text(*figures_rows(evaluation.content)), end="")
+    for name, entry in evaluation.content["sets"].items():
         if (of := entry.get("calibration")) and not as_json:
             fit = of["fitted_on"]
             print(
@@ -125,8 +125,8 @@ def _show(found: "Evaluation", folder: Path | None, as_json: bool = False) -> No
                 f"{fit['set']}) {of['calibrated_error']:.3f}; sets of {of['set_size']:.2f} labels hold the true one in "
                 f"{of['coverage']:.1%} (wanted {of['level']:.0%})"
             )
-        if told := described(entry.get("left_out", {})):
-            print(f"{name}: {told}", file=sys.stderr)
+        if note := describe(entry.get("left_out", {})):
+            print(f"{name}: {note}", file=sys.stderr)
 
 
 def evaluate_sets(config: DictConfig, folder: Path) -> None:
@@ -153,28 +153,28 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
     _show(evaluate(config.resume, sets, Asked(settings, precision), progress), folder)
 
 
-def write(found: "Evaluation", folder: Path) -> None:
+def write(evaluation: "Evaluation", folder: Path) -> None:
     """Writes metrics, predictions and page into a folder."""
     from tiryns.runner.report.evaluation import write_page
 
-    with replaceable(*_written(folder)):
-        found.write(folder)
+    with replaceable(*_output_files(folder)):
+        evaluation.write(folder)
         write_page(folder)
     print(f"written to {folder}: {', '.join(sorted(f.name for f in folder.iterdir()))}", file=sys.stderr)
 
 
-def _written(folder: Path | None) -> list[Path]:
+def _output_files(folder: Path | None) -> list[Path]:
     names = ("evaluation.json", "predictions.jsonl", "documents.jsonl", "report.html")
     return [folder / name for name in names] if folder is not None else []
 
 
-def _number_or_all(option: str, given: str) -> int | None:
+def _number_or_all(option: str, value: str) -> int | None:
     """Returns the number that an option gives; None for `all`."""
-    if given == "all":
+    if value == "all":
         return None
-    if not given.isdigit():
-        raise ValueError(f"{option} {given}: expected a number, or all")
-    return int(given)
+    if not value.isdigit():
+        raise ValueError(f"{option} {value}: expected a number, or all")
+    return int(value)
 
 
 def progress(name: str) -> "Report":

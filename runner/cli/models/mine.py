@@ -59,13 +59,13 @@ def main(arguments: Namespace) -> None:
     )  # fmt: skip
     words = [word.removeprefix("data.") for word in arguments.settings]
     settings = settings_in(OmegaConf.from_dotlist(words))
-    found = mine(arguments.run, arguments.pairs, arguments.out, mining, settings, arguments.scores, progress)
+    facts = mine(arguments.run, arguments.pairs, arguments.out, mining, settings, arguments.scores, progress)
     if arguments.json:
-        print_json(found)
+        print_json(facts)
         return
-    rows, passages = count_of(found["rows"], "row"), count_of(found["passages"], "passage")
-    print(f"{rows} with up to {mining.negatives} of {passages} as negatives: {found['target']}")
-    for reason, count in found["fewer"].items():
+    rows, passages = count_of(facts["rows"], "row"), count_of(facts["passages"], "passage")
+    print(f"{rows} with up to {mining.negatives} of {passages} as negatives: {facts['target']}")
+    for reason, count in facts["fewer"].items():
         if count:
             print(f"fewer than {mining.negatives} for {count_of(count, 'row')}: {WHY[reason]}")
-    print(f"train on them with {shlex.join(found['settings'])}")
+    print(f"train on them with {shlex.join(facts['settings'])}")

@@ -99,36 +99,36 @@ def main(arguments: Namespace) -> None:
     beside = Path(arguments.input).parent if is_file and predictor.task == "vision_language" else None
     arguments.images = arguments.images or beside
     options = PredictOptions(**{one.name: getattr(arguments, one.name) for one in fields(PredictOptions)})
-    found = reading.bar(_found(predictor, is_file, options, bad, arguments), arguments.out is not None)
+    batches = reading.bar(_batches(predictor, is_file, options, bad, arguments), arguments.out is not None)
     by_rows = is_file or arguments.input == STDIN
-    chosen = arguments.format or reading.format_of(arguments.out) or ("jsonl" if by_rows else "text")
-    figures, replaced, count = dict[str, float](), dict[str, None](), 0
+    output_format = arguments.format or reading.format_of(arguments.out) or ("jsonl" if by_rows else "text")
+    figures, conflicts, count = dict[str, float](), dict[str, None](), 0
 
     def rows(kind: str) -> Iterator[dict[str, object]]:
         nonlocal count
-        for kept in found:
-            for row, prediction in zip(kept.rows, kept.predictions, strict=True):
-                yield reading.row_of(row.values if by_rows else {}, prediction, replaced, kind)
-            figures.update(kept.figures)
-            count += len(kept.rows)
+        for batch in batches:
+            for row, prediction in zip(batch.rows, batch.predictions, strict=True):
+                yield reading.row_of(row.values if by_rows else {}, prediction, conflicts, kind)
+            figures.update(batch.figures)
+            count += len(batch.rows)
 
     if arguments.json:
         print_json({"predictions": [*rows("jsonl")], "figures": figures}, arguments.out)
-    elif chosen == "npy":
-        reading.write_array(found, arguments.out)
+    elif output_format == "npy":
+        reading.write_array(batches, arguments.out)
     else:
-        if chosen == "text":
+        if output_format == "text":
             with writing(arguments.out) as out:
                 out.writelines(map(reading.line_of, rows("jsonl")))
         else:
-            write_rows(rows(chosen), arguments.out, chosen, predictor.kind.separator)
+            write_rows(rows(output_format), arguments.out, output_format, predictor.kind.separator)
         for name, value in figures.items():
             print(f"{name} {value:.6g}", file=sys.stderr)
-    if replaced:
-        print(f"columns of the input that the predictions replace: {', '.join(replaced)}", file=sys.stderr)
+    if conflicts:
+        print(f"columns of the input that the predictions replace: {', '.join(conflicts)}", file=sys.stderr)
     if bad.places:
-        print(reading.as_typed(bad.described()), file=sys.stderr)
-    if arguments.out is None or arguments.json or chosen == "npy":
+        print(reading.as_typed(bad.describe()), file=sys.stderr)
+    if arguments.out is None or arguments.json or output_format == "npy":
         return
     print(f"predictions for {count_of(count, 'row')}: {arguments.out}")
     if figures:
@@ -136,31 +136,31 @@ def main(arguments: Namespace) -> None:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
-def _names_file(given: str | None, length: int | None) -> bool:
+def _names_file(text: str | None, length: int | None) -> bool:
     """Returns whether the input names a file or folder, perhaps with a split; FileNotFoundError for a missing file."""
     from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
-    if given is None and length is None:
+    if text is None and length is None:
         raise ValueError('give a text or a file, or --length N: tiryns predict RUN "a [MASK] text"')
-    if given is None:
+    if text is None:
         return False
-    if given and os.path.exists(place := named_path(given)):  # `Path.exists` raises OSError for a long text
+    if text and os.path.exists(place := named_path(text)):  # `Path.exists` raises OSError for a long text
         if place.is_fifo():  # tables are read twice
-            raise ValueError(f"{given} is a pipe: write COMMAND | tiryns predict RUN -")
+            raise ValueError(f"{text} is a pipe: write COMMAND | tiryns predict RUN -")
         return True
-    in_folder = os.path.isdir(os.path.dirname(given))
-    if ending_format(Path(given)) in {*DOCUMENTS, *ROWS} and (" " not in given or in_folder):
-        raise FileNotFoundError(f"there is no file {given!r}")
+    in_folder = os.path.isdir(os.path.dirname(text))
+    if ending_format(Path(text)) in {*DOCUMENTS, *ROWS} and (" " not in text or in_folder):
+        raise FileNotFoundError(f"there is no file {text!r}")
     return False
 
 
-def _found(
+def _batches(
     predictor: "Predictor", is_file: bool, options: "PredictOptions", bad: "BadRows", arguments: Namespace
 ) -> Iterator["Kept"]:
     input_format = arguments.input_format
     if is_file or (arguments.input == STDIN and input_format not in (None, "txt")):
-        given = nullcontext(arguments.input) if is_file else reading.spool_file(sys.stdin, input_format)
-        with given as path:
+        source = nullcontext(arguments.input) if is_file else reading.spool_file(sys.stdin, input_format)
+        with source as path:
             rows = predictor.rows_of_file(path, options, bad, input_format)
             rows = rows._replace(rows=_repeat(rows.rows, arguments.samples))
             yield from predictor.of_file(rows, options, figures=not arguments.no_figures)
@@ -169,7 +169,7 @@ def _found(
     from tiryns.runner.inference.language.infill import MASK
 
     text = str(arguments.input) if arguments.length is None else MASK * arguments.length
-    texts = bad.filled(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
+    texts = bad.nonempty_lines(sys.stdin) if arguments.input == STDIN else iter([("the text", text)])
     rows_of_texts = (Row(where, predictor.kind.values(text, options)) for where, text in texts)
     rows = Rows(_repeat(rows_of_texts, arguments.samples), "standard input", bad=bad)
     yield from predictor.of_file(rows, options, figures=False)

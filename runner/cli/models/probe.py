@@ -25,27 +25,27 @@ def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     from tiryns.runner.run.files import typed_path
 
     quiet_libraries()
-    data, encoder = prepared(config)
-    found = probe(data, encoder)
-    decided = {**encoder.facts(), **found.chosen}
-    folder.update_status(resolved=decided, monitor=found.objective(), mode="max")
+    data, encoder = prepare(config)
+    outcome = probe(data, encoder)
+    facts = {**encoder.facts(), **outcome.settings}
+    folder.update_status(resolved=facts, monitor=outcome.objective(), mode="max")
     network = encoder.model.describe()
-    content = {"model": network, "task": found.task, **decided, "sets": found.sets}
-    lines = [{"set": name, **row} for name, rows in found.predictions.items() for row in rows]
+    content = {"model": network, "task": outcome.task, **facts, "sets": outcome.sets}
+    lines = [{"set": name, **row} for name, rows in outcome.predictions.items() for row in rows]
     Evaluation(plain(content), {}, lines, PREDICTIONS).write(folder.path)
-    figures = found.figures()
-    results = {**data.baselines(), **figures, "objective": figures[found.objective()]}
+    figures = outcome.figures()
+    results = {**data.baselines(), **figures, "objective": figures[outcome.objective()]}
     folder.update_status(results=results)
     write_report(folder.path, "done")
-    shown = {name: f"{value:.4f}" for name, value in results.items()}
-    model = {"network": network, **{n: str(v) for n, v in decided.items() if v is not None}}
+    texts = {name: f"{value:.4f}" for name, value in results.items()}
+    model = {"network": network, **{n: str(v) for n, v in facts.items() if v is not None}}
     files = {"report": str(typed_path(folder.path) / "report.html")}
-    show("done", {"model": model, "figures": shown, "files": files})
+    show("done", {"model": model, "figures": texts, "files": files})
     folder.end("done")
     return results
 
 
-def prepared(config: DictConfig) -> tuple[Any, Any]:
+def prepare(config: DictConfig) -> tuple[Any, Any]:
     """Returns the prepared data of a config, and the model that measures it: a frozen encoder or a scorer of pairs."""
     import torch
     from transformers import AutoModel
@@ -74,7 +74,7 @@ def prepared(config: DictConfig) -> tuple[Any, Any]:
     if isinstance(data, MinimalPairs):
         return data, PairScorer(name, computation, progress)
     torch.manual_seed(config.seed)  # the weights of a model without any
-    pretrained = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
-    stored = read_embedding(name) if config.pooling is None and name else None
-    embedding = (stored or Embedding(config.pooling or "mean"))._replace(max_length=data.max_length)
-    return data, FrozenEncoder(pretrained, data.tokenizer, embedding, computation, progress)
+    encoder = make_model_of(config.model, data.tokenizer, head=Head(AutoModel))
+    default = read_embedding(name) if config.pooling is None and name else None
+    embedding = (default or Embedding(config.pooling or "mean"))._replace(max_length=data.max_length)
+    return data, FrozenEncoder(encoder, data.tokenizer, embedding, computation, progress)

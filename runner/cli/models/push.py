@@ -42,12 +42,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Copies or uploads the model, and prints its new path or address."""
-    source, convert = exported(arguments.run), conversion(arguments)
+    source, convert = model_folder(arguments.run), conversion(arguments)
     target: str | Path
     if is_hub_name(arguments.target):
         with TemporaryDirectory() as scratch:
-            pushed = copy_to_folder(source, Path(scratch) / "model", False, convert) if convert else source
-            target = push_to_hub(pushed, arguments.target, arguments.public)
+            folder = copy_to_folder(source, Path(scratch) / "model", False, convert) if convert else source
+            target = push_to_hub(folder, arguments.target, arguments.public)
     else:
         target = copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace, convert)
     if arguments.json:
@@ -71,13 +71,13 @@ def conversion(arguments: Namespace) -> Convert | None:
     return partial(add_onnx, Path(arguments.run), int8=arguments.int8, most=most, allowed=arguments.allowed)
 
 
-def exported(run: str) -> Path:
+def model_folder(run: str) -> Path:
     """Returns the folder of a run's exported model; raises ValueError for a missing or incomplete model."""
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     for name in ("config.json", "README.md"):
         if not (folder / name).is_file():
-            expected = "expected a run folder with the model/ that a run writes at its end"
-            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {expected}")
+            hint = "expected a run folder with the model/ that a run writes at its end"
+            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {hint}")
     return folder
 
 

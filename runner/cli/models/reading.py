@@ -68,35 +68,35 @@ def reading_flags() -> list[str]:
 
 def reading_settings(arguments: Namespace, words: Sequence[str]) -> tuple[Settings, list[str]]:
     """Returns the settings of data from flags and words, and the other words; ValueError if both give one setting."""
-    typed, settings = [word for word in words if is_setting(word)], Settings()
-    for word in typed:
+    overrides, settings = [word for word in words if is_setting(word)], Settings()
+    for word in overrides:
         name, _, value = word.removeprefix("data.").partition("=")
         if name not in READ_BY or name in (*LISTS, "quoting") or value == "null":
             settings |= settings_in(OmegaConf.from_dotlist([f"{name}={value}"]))
         else:  # what a flag takes as text is text, which YAML would read otherwise
-            quoted = len(value) > 1 and value[0] == value[-1] in ("'", '"')
-            settings[name] = value[1:-1] if quoted else value
+            is_quoted = len(value) > 1 and value[0] == value[-1] in ("'", '"')
+            settings[name] = value[1:-1] if is_quoted else value
     for name, flag in zip(READ_BY, reading_flags(), strict=True):
-        if (given := getattr(arguments, flag)) is None:
+        if (argument := getattr(arguments, flag)) is None:
             continue
         if name in settings:
             raise ValueError(f"--{flag.replace('_', '-')} and data.{name} are the same setting: give one")
-        settings[name] = given == "true" if name == "quoting" else given
+        settings[name] = argument == "true" if name == "quoting" else argument
     for name in LISTS:
         if isinstance(columns := settings.get(name), str):
             settings[name] = names_of(columns)
-    return settings, [word for word in words if word not in typed]
+    return settings, [word for word in words if word not in overrides]
 
 
-def names_of(given: str) -> list[str]:
+def names_of(text: str) -> list[str]:
     """Returns the column names of a comma-separated text, which may be in brackets, as for `data.header`.
 
     Example:
         >>> names_of("text,label") == names_of("[text, label]") == ["text", "label"]
         True
     """
-    inner = re.fullmatch(r"\s*\[([^\[\]]*)\]\s*", given)
-    return [name.strip() for name in (inner[1] if inner else given).split(",")]
+    inner = re.fullmatch(r"\s*\[([^\[\]]*)\]\s*", text)
+    return [name.strip() for name in (inner[1] if inner else text).split(",")]
 
 
 def is_setting(word: str, name: str = r"data\.\w+") -> bool:
@@ -105,9 +105,9 @@ def is_setting(word: str, name: str = r"data\.\w+") -> bool:
 
 
 def row_of(
-    values: Mapping[str, object], prediction: PredictionRow, replaced: dict[str, None], kind: str = "jsonl"
+    values: Mapping[str, object], prediction: PredictionRow, conflicts: dict[str, None], kind: str = "jsonl"
 ) -> PredictionRow:
-    """Returns the columns of a row and its prediction; adds to `replaced` the columns whose value the prediction changes.
+    """Returns the columns of a row and its prediction; adds to `conflicts` each column that the prediction changes.
 
     If `kind` is not `jsonl`, drops fields of the prediction that repeat the input. In parquet, token weights are a list.
 
@@ -121,18 +121,18 @@ def row_of(
         values = values or {"text": prediction.get("text", "")}
         prediction = {name: prediction[name] for name in OWN if name in prediction}
     if kind == "parquet" and isinstance(weights := prediction.get("embedding"), Mapping):  # not a column each
-        listed = [{"token": token, "weight": weight} for token, weight in weights.items()]
-        prediction = {**prediction, "embedding": listed}
-    replaced |= {name: None for name in prediction if name in values and values[name] != prediction[name]}
+        entries = [{"token": token, "weight": weight} for token, weight in weights.items()]
+        prediction = {**prediction, "embedding": entries}
+    conflicts |= {name: None for name in prediction if name in values and values[name] != prediction[name]}
     return {**values, **prediction}
 
 
-def check_apart(out: Path | None, given: str) -> None:
+def check_apart(out: Path | None, file: str) -> None:
     """Raises ValueError if the output would overwrite the input, or a part of it."""
-    source = Path(given).resolve()
+    source = Path(file).resolve()
     for path in (out, figures_file(out)) if out else ():
         if source in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"--out {out} would write over the input {given}: name another file")
+            raise ValueError(f"--out {out} would write over the input {file}: name another file")
 
 
 def figures_file(out: Path) -> Path:
@@ -153,21 +153,21 @@ def line_of(row: PredictionRow) -> str:
     if "embedding" in row:
         return line_of_vector(row["embedding"]) + "\n"
     if "scores" in row:
-        ranked = zip(row["scores"], row["candidates"], strict=True)
-        return "".join(f"{score:.4f}  {candidate}\n" for score, candidate in ranked)
-    predicted, probability = row["predicted"], row.get("probability")
+        pairs = zip(row["scores"], row["candidates"], strict=True)
+        return "".join(f"{score:.4f}  {candidate}\n" for score, candidate in pairs)
+    prediction, probability = row["predicted"], row.get("probability")
     if "words" in row:
-        columns = predicted.values() if isinstance(predicted, dict) else [predicted]
+        columns = prediction.values() if isinstance(prediction, dict) else [prediction]
         return " ".join(map("/".join, zip(row["words"], *columns, strict=True))) + "\n"
-    if isinstance(predicted, list):
-        of_masks = predicted and isinstance(predicted[0], list)
-        lists = zip(predicted, probability, strict=True) if of_masks else [(predicted, probability)]  # type: ignore[arg-type]
-        told = (
+    if isinstance(prediction, list):
+        of_masks = prediction and isinstance(prediction[0], list)
+        lists = zip(prediction, probability, strict=True) if of_masks else [(prediction, probability)]  # type: ignore[arg-type]
+        parts = (
             ", ".join(f"{label} {share:.3f}" for label, share in zip(*both, strict=True)) for both in lists
         )
-        return ("; ".join(told) or "none") + "\n"
-    shown = str(predicted) if predicted != "" else "(no answer)"
-    return shown + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
+        return ("; ".join(parts) or "none") + "\n"
+    text = str(prediction) if prediction != "" else "(no answer)"
+    return text + (f"  {probability:.3f}" if isinstance(probability, float) else "") + "\n"
 
 
 def line_of_vector(vector: Any) -> str:
@@ -191,8 +191,8 @@ def write_array(batches: Iterable["Kept"], out: Path | None) -> None:
     if out is None:
         raise ValueError("an array needs a file: give --out vectors.npy")
     parts = []
-    for kept in batches:
-        vectors: list[Any] = [prediction["embedding"] for prediction in kept.predictions]
+    for batch in batches:
+        vectors: list[Any] = [prediction["embedding"] for prediction in batch.predictions]
         if any(isinstance(vector, Mapping) or isinstance(vector[0], list) for vector in vectors):
             raise ValueError(
                 "an array holds one vector for each text, but this model gives several, or weights of tokens: write jsonl"

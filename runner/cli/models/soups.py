@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from tiryns.conf.objective.labelled import THRESHOLDS
 from tiryns.conf.registry import better_when, execution_names
-from tiryns.runner.checkpoints.averages import Source, combined, mean
+from tiryns.runner.checkpoints.averages import Source, combinations, mean
 from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.labels import Thresholds
@@ -28,8 +28,8 @@ from tiryns.runner.run.yaml_files import settings_in
 Figures = dict[str, float]
 
 
-def measured(
-    found: Sequence[Source], soup: str, others: Sequence[object], allow: Sequence[str]
+def measure_soups(
+    sources: Sequence[Source], soup: str, others: Sequence[object], allow: Sequence[str]
 ) -> dict[str, object]:
     """Returns the metrics of models and their soups, and the indices of the `members` of the soup to write.
 
@@ -39,18 +39,18 @@ def measured(
     """
     if any(other is not None for other in others):
         raise ValueError("--soup chooses models and weighs them the same: leave out --weights and --ties")
-    for source in found:
+    for source in sources:
         if source.path.suffix == ".ckpt" or not (source.path.parent / "config.yaml").is_file():
             raise ValueError(f"--soup measures the models of finished runs; {str(source.path)!r} is not one")
-    runs = [source.path.parent for source in found]
+    runs = [source.path.parent for source in sources]
     configs = [recorded_config(run, allow) for run in runs]
-    mine = settings_in(configs[0].data, resolve=True)
-    left_out = execution_names("data", mine)
+    first = settings_in(configs[0].data, resolve=True)
+    exceptions = execution_names("data", first)
     for run, config in zip(runs, configs, strict=True):
-        theirs = settings_in(config.data, resolve=True)
-        for name in {**mine, **theirs}:
-            if name not in left_out and mine.get(name) != theirs.get(name):
-                both = f"{mine.get(name)!r} in {str(runs[0])!r} and {theirs.get(name)!r} in {str(run)!r}"
+        settings = settings_in(config.data, resolve=True)
+        for name in {**first, **settings}:
+            if name not in exceptions and first.get(name) != settings.get(name):
+                both = f"{first.get(name)!r} in {str(runs[0])!r} and {settings.get(name)!r} in {str(run)!r}"
                 raise ValueError(f"soups are measured on one validation set, but data.{name} is {both}")
     data = make_data(configs[0], Run(runs[0]).status.get("resolved"))
     if data.task_name is None:
@@ -60,9 +60,9 @@ def measured(
         raise ValueError(f"{str(runs[0])!r} has no validation set to measure soups on")
     sets = {f"val/{name}": s for name, s in data.validation.items()}
     sets |= {f"test/{name}": s for name, s in data.test.items()}
-    soups = _Measuring([config.objective.get("thresholds") for config in configs], found, sets)
+    soups = _Measuring([config.objective.get("thresholds") for config in configs], sources, sets)
     figures, greedy = soups.measure()
-    members = greedy if soup == "greedy" else list(range(len(found)))
+    members = greedy if soup == "greedy" else list(range(len(sources)))
     facts = {"kind": soup, "monitor": soups.monitor, "figures": figures, "members": members}
     return {"soup": {**facts, "greedy": [str(runs[i]) for i in greedy]}, "task": soups.settings[*members]}
 
@@ -75,9 +75,9 @@ class _Measuring:
     ) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
         self.thresholds = thresholds
-        known = Run(Path(self.runs[0])).status
-        self.monitor = str(known.get("monitor") or f"{next(iter(sets))}/loss")
-        self.sign = 1 if (known.get("mode") or better_when(self.monitor)) == "max" else -1
+        status = Run(Path(self.runs[0])).status
+        self.monitor = str(status.get("monitor") or f"{next(iter(sets))}/loss")
+        self.sign = 1 if (status.get("mode") or better_when(self.monitor)) == "max" else -1
         self.settings: dict[tuple[int, ...], dict[str, Any]] = {}
         """Settings of the task, such as thresholds, by the members of the soup."""
 
@@ -85,34 +85,34 @@ class _Measuring:
         """Returns the metrics of members and soups, and the indices of the greedy soup's members."""
         every = list(range(len(self.members)))
         alone = {run: self.figures([[i]]) for i, run in enumerate(self.runs)}
-        scores = [self.score(found) for found in alone.values()]
+        scores = [self.score(figures) for figures in alone.values()]
         first, *others = sorted(every, key=lambda i: -scores[i])
-        chosen, best, found = [first], scores[first], alone[self.runs[first]]
+        soup, best, figures = [first], scores[first], alone[self.runs[first]]
         for i in others:
-            tried = self.figures([sorted([*chosen, i])])
-            if self.score(tried) >= best:
-                chosen, best, found = [*chosen, i], self.score(tried), tried
-        measured = {**alone, "uniform": self.figures([every]), "greedy": found}
+            candidate = self.figures([sorted([*soup, i])])
+            if self.score(candidate) >= best:
+                soup, best, figures = [*soup, i], self.score(candidate), candidate
+        results = {**alone, "uniform": self.figures([every]), "greedy": figures}
         if "logits" in self.outputs:
-            measured["ensemble"] = self.figures([[i] for i in every])
-        return measured, sorted(chosen)
+            results["ensemble"] = self.figures([[i] for i in every])
+        return results, sorted(soup)
 
     def score(self, figures: Figures) -> float:
         """Returns the metric that chooses checkpoints, negated if smaller is better."""
         if self.monitor not in figures:
-            known = ", ".join(figures)
+            names = ", ".join(figures)
             raise ValueError(
-                f"the runs chose checkpoints by {self.monitor!r}, which is not measured here; there are: {known}"
+                f"the runs chose checkpoints by {self.monitor!r}, which is not measured here; there are: {names}"
             )
         return self.sign * figures[self.monitor]
 
     def figures(self, soups: Sequence[Sequence[int]]) -> Figures:
         """Returns metrics of the mean of the soups' logits, losses only of one soup; a soup is its members' indices."""
         run, thresholds = self.runs[soups[0][0]], self.thresholds[soups[0][0]]
-        opened, states = open_model(run), [self.state(numbers) for numbers in soups]
-        task = task_of(run, opened.config.architectures or [])
+        parts, states = open_model(run), [self.state(numbers) for numbers in soups]
+        task = task_of(run, parts.config.architectures or [])
         assert task is not None
-        model = Labels(run, task, opened)
+        model = Labels(run, task, parts)
         if thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(thresholds, model.collator.labels)
 
@@ -123,17 +123,17 @@ class _Measuring:
                 return outputs[0]
             return {**outputs[0], "logits": torch.stack([one["logits"] for one in outputs]).mean(0)}
 
-        found: Figures = {}
+        results: Figures = {}
         for number, (place, sequences) in enumerate(self.sets.items()):
-            measured = model.measure(sequences, output=output, calibrating=number == 0)
-            figures = measured.figures if len(states) == 1 else measured.predictions.metrics()
-            found |= {f"{place}/{figure}": value for figure, value in figures.items()}
+            result = model.measure(sequences, output=output, calibrating=number == 0)
+            figures = result.figures if len(states) == 1 else result.predictions.metrics()
+            results |= {f"{place}/{figure}": value for figure, value in figures.items()}
         if len(states) == 1:
             self.settings[*soups[0]] = model.collator.settings()
-        return found
+        return results
 
     def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:
         """Returns the parameters of a soup by their names in the task's model."""
         sources = [self.members[i] for i in numbers]
-        made = combined(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
-        return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in made}
+        soup = combinations(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
+        return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in soup}

@@ -34,14 +34,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def main(arguments: Namespace) -> None:
     """Makes the project and prints what to do with it."""
     folder = arguments.folder
-    made = make_project(folder)
+    files = make_project(folder)
     if arguments.json:
-        print_json({"folder": folder, "package": package_of(folder), "files": made})
+        print_json({"folder": folder, "package": package_of(folder), "files": files})
         return
     (commands,) = re.findall(
         r"^```sh\n(.*?)^```", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL
     )
-    print(f"made {folder} of {len(made)} files; go on with\n", f"cd {folder}\n{commands}", sep="\n", end="")
+    print(f"made {folder} of {len(files)} files; go on with\n", f"cd {folder}\n{commands}", sep="\n", end="")
 
 
 def package_of(folder: Path) -> str:
@@ -58,16 +58,16 @@ def package_of(folder: Path) -> str:
 
 def make_project(folder: Path) -> list[str]:
     """Writes the files of a project, all or none, and returns their names; raises ValueError or OSError."""
-    package, needed, files = package_of(folder), own_requirement(), dict[str, str]()
+    package, requires, files = package_of(folder), own_requirement(), dict[str, str]()
     for path in TEMPLATE.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             place = path.relative_to(TEMPLATE)
             name = str(place.with_name(HIDDEN.get(place.name, place.name)))
-            text = path.read_text(encoding="utf-8").replace("my-project", folder.name).replace(OURS, needed)
+            text = path.read_text(encoding="utf-8").replace("my-project", folder.name).replace(OURS, requires)
             files[name.replace("my_project", package)] = text.replace("my_project", package)
     if folder.exists() or folder.is_symlink():
-        told = "it is there already, and nothing was changed; give another name"
-        raise FileExistsError(f"tiryns new {folder}: {told}")
+        problem = "it is there already, and nothing was changed; give another name"
+        raise FileExistsError(f"tiryns new {folder}: {problem}")
     with naming(folder), staging(folder) as partial:
         for name, text in files.items():
             target = partial / name
@@ -81,11 +81,11 @@ def own_requirement() -> str:
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file():
         return f"tiryns @ {checkout.as_uri()}"
-    installed = distribution("tiryns")
+    package = distribution("tiryns")
     # PEP 610: none for a package of an index
-    origin = json.loads(installed.read_text("direct_url.json") or "{}")
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
     if not origin:
-        return f"tiryns>={installed.version}"
+        return f"tiryns>={package.version}"
     if commit := origin.get("vcs_info"):
         return f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
     return f"tiryns @ {origin['url']}"

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from tiryns.runner.config.checks import check_config
 from tiryns.runner.config.permissions import on_command_line
-from tiryns.runner.config.run_config import completed, with_data
+from tiryns.runner.config.run_config import complete, with_data
 from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.data.origin.holders import Holder, holders_of
-from tiryns.runner.loop.assembly import connected, make_data, numbers_global_batches
+from tiryns.runner.loop.assembly import make_data, numbers_global_batches, prepare_and_connect
 from tiryns.runner.loop.phases import phases_in, take_over
 from tiryns.runner.opened_run import open_run
 from tiryns.runner.optim.schedule.chain import timeline_of
-from tiryns.runner.order.timeline import merged
+from tiryns.runner.order.timeline import merge
 from tiryns.runner.run.audit import FILE_NAME, order_hash, whole_lines
 from tiryns.runner.run.model_folder import own_words
 
@@ -34,21 +34,21 @@ class SampleOrder:
         config, resolved = run.config, run.status.get("resolved") or {}
         with on_command_line([*own_words(path), *words]):
             check_config(config)
-        config = completed(with_data(config, path))
+        config = complete(with_data(config, path))
         take_over(config, resolved)
         config.skip_batches = skipped_batches(path)
         self.data = make_data(config, resolved)
         if not numbers_global_batches(self.data):
             stream = f"reads its data as a stream ({type(self.data).__name__})"
             raise ValueError(f"{str(path)!r} {stream}, whose samples have no numbers")
-        self.num_steps = connected(config, self.data)
+        self.num_steps = prepare_and_connect(config, self.data)
         """Global batches of the whole run."""
         self._timeline = timeline_of(phases_in(config))
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
         lines = (line.split() for line in whole_lines(path / FILE_NAME))
-        self.noted = {int(line[0]): line[1] for line in lines if len(line) == 2}
+        self.hashes = {int(line[0]): line[1] for line in lines if len(line) == 2}
         """The hash of each step in `order.txt`."""
-        self.trained = max(int(run.status.get("step") or 0), *self.noted, 0)
+        self.last_step = max(int(run.status.get("step") or 0), *self.hashes, 0)
         """The last step that was trained."""
 
     def samples(self, step: int) -> NDArray[np.int64]:
@@ -66,36 +66,36 @@ class SampleOrder:
         place = self.data.sampler.batch_number(step - 1)
         return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
 
-    def changed(self, steps: Iterable[int]) -> Iterator[int]:
+    def changed_steps(self, steps: Iterable[int]) -> Iterator[int]:
         """Yields the steps whose samples, collated again, have a hash that differs from `order.txt`."""
         batches = self.data.train_batches(0, 1)  # whole, as one process would train on them
         for step in steps:
-            if step in self.noted:
+            if step in self.hashes:
                 share = batches[step - 1]
-                if order_hash(share["hash_high"], share["hash_low"]) != self.noted[step]:
+                if order_hash(share["hash_high"], share["hash_low"]) != self.hashes[step]:
                     yield step
 
     def occurrences(self, indices: NDArray[np.int64]) -> list[dict[str, int]]:
         """Returns each use of the samples `indices`: `step`, `place` in the global batch from 1, `epoch`, `index`."""
-        found = []
+        uses = []
         for step in range(1, self.num_steps + 1) if len(indices) else ():
             places, samples = self.in_places(step)
             for row in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
                 epoch, index = samples[row].tolist()
-                found.append({"step": step, "place": int(places[row]), "epoch": epoch, "index": index})
-        return found
+                uses.append({"step": step, "place": int(places[row]), "epoch": epoch, "index": index})
+        return uses
 
     def find(self, text: str) -> list[tuple[str, list[Holder]]]:
         """Returns the holders of each document of a file or text, with their uses in the run; reads the data once."""
-        found = holders_of(self.data, text, "--find")
-        holders = [one for _, of_text in found for one in of_text]
+        documents = holders_of(self.data, text, "--find")
+        holders = [one for _, of_text in documents for one in of_text]
         indices = np.unique([index for one in holders for index in one.sequences])
         by_index: dict[int, list[dict[str, int]]] = {}
         for occurrence in self.occurrences(indices.astype(np.int64)):
             by_index.setdefault(occurrence["index"], []).append(occurrence)
         for one in holders:
             one.occurrences = [o for index in one.sequences for o in by_index.get(index, [])]
-        return found
+        return documents
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
@@ -104,23 +104,23 @@ def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
     orders = first, second
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
     keys = [_keys(order, same) for order in orders]
-    steps, differ, masks, shared = min(first.trained, second.trained), [], [], 0.0
+    steps, differ, masks, overlap = min(first.last_step, second.last_step), [], [], 0.0
     for step in range(1, steps + 1):
-        ours, theirs = (of(step) for of in keys)
-        for known, given in zip(seen, (ours, theirs), strict=True):
-            known.append(np.unique(given))
-        shared += len(np.intersect1d(ours, theirs)) / max(len(ours), len(theirs), 1)
+        one, other = (of(step) for of in keys)
+        for samples, batch in zip(seen, (one, other), strict=True):
+            samples.append(np.unique(batch))
+        overlap += len(np.intersect1d(one, other)) / max(len(one), len(other), 1)
         epochs = [order.samples(step)[:, 0] for order in orders]
-        if not (np.array_equal(ours, theirs) and np.array_equal(epochs[0], epochs[1])):
+        if not (np.array_equal(one, other) and np.array_equal(epochs[0], epochs[1])):
             differ.append(step)
-        elif first.noted.get(step) != second.noted.get(step):
+        elif first.hashes.get(step) != second.hashes.get(step):
             masks.append(step)
-    trained = [np.unique(np.concatenate(known or [np.empty(0, np.int64)])) for known in seen]
+    sets = [np.unique(np.concatenate(samples or [np.empty(0, np.int64)])) for samples in seen]
     return {
-        "steps": steps, "same_data": same, "different_steps": merged((step, step) for step in differ),
-        "different_masks": merged((step, step) for step in masks), "shared_of_a_step": shared / max(steps, 1),
-        "samples": [len(known) for known in trained],
-        "shared_samples": len(np.intersect1d(trained[0], trained[1])),
+        "steps": steps, "same_data": same, "different_steps": merge((step, step) for step in differ),
+        "different_masks": merge((step, step) for step in masks), "shared_of_a_step": overlap / max(steps, 1),
+        "samples": [len(samples) for samples in sets],
+        "shared_samples": len(np.intersect1d(sets[0], sets[1])),
     }  # fmt: skip
 
 

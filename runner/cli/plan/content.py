@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import DictConfig
 
 from tiryns.conf.phases import Phase
-from tiryns.runner.config.run_config import completed
+from tiryns.runner.config.run_config import complete
 from tiryns.runner.config.skipped import leave_out_rewinds
 from tiryns.runner.data.micro_batch import Share
 from tiryns.runner.launch.processes import quiet_threads
@@ -44,21 +44,21 @@ def plan_of(config: DictConfig) -> Iterator[tuple[str, Any]]:
         from tiryns.runner.loop.trainer import quiet_libraries
 
     quiet_libraries()
-    config, resolved = completed(config), {}
+    config, resolved_values = complete(config), {}
     budget = budget_of(config.trainer)
     if config.resume not in (None, "auto"):
         run = named_run(config.resume, to_train=False)
         leave_out_rewinds(config, run.path)
-        resolved = dict(run.status.get("resolved") or {})
+        resolved_values = dict(run.status.get("resolved") or {})
         points = [Path(config.resume)] if config.resume.endswith(".ckpt") else run.checkpoints()[-1:]
         for path in points:
-            resolved = of_branch(resolved, path, config)
-        take_over_lengths(config, resolved)
+            resolved_values = of_branch(resolved_values, path, config)
+        take_over_lengths(config, resolved_values)
     ranks = processes_per_node(config.trainer) * num_nodes(config.trainer)
-    parts = assemble(config, resolved)
-    indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
-    batches = parts.data.train_batches(0, ranks) if indexed else None
-    yield "dataset", {"described": parts.data.describe(), **_data_facts(parts.data, config, indexed)}
+    parts = assemble(config, resolved_values)
+    is_indexed = isinstance(parts.data, GlobalBatchDataModule) and not parts.data.streamed
+    batches = parts.data.train_batches(0, ranks) if is_indexed else None
+    yield "dataset", {"described": parts.data.describe(), **_data_facts(parts.data, config, is_indexed)}
     yield "phases", phase_rows(config, parts.data) if config.get("phases") else None
     shares: list[Share] = []
     if batches is not None:
@@ -66,14 +66,14 @@ def plan_of(config: DictConfig) -> Iterator[tuple[str, Any]]:
         shares = [batches[(2 * i + 1) * len(batches) // (2 * count)] for i in range(count)]
     yield "samples", _samples(parts.data, batches[0]) if batches else None
     yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
-    own = not is_plain(parts.data, parts.module)
-    yield "optimization", _optimizer(parts) if own else None
+    global_loop = not is_plain(parts.data, parts.module)
+    yield "optimization", _optimizer(parts) if global_loop else None
     yield "model", {**parts.module.describe(), **parts.weights}
     yield "ranks", ranks
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps
-    yield "epochs", parts.data.epoch_at(parts.max_steps) if indexed else None
-    costs = _costs(config, parts, shares, ranks) if own and shares else {"memory": None, "time": None}
+    yield "epochs", parts.data.epoch_at(parts.max_steps) if is_indexed else None
+    costs = _costs(config, parts, shares, ranks) if global_loop and shares else {"memory": None, "time": None}
     yield from costs.items()
 
 
@@ -82,14 +82,14 @@ def phase_rows(config: DictConfig, data: RunData) -> list[Facts]:
     phases = phases_in(config)
     timeline, rows = timeline_of(phases), []
     for place, phase in enumerate(phases):
-        drawn = _phase_draws(data, phase, timeline.starts[place], timeline.ends[place])
-        own = {name: value for group in OWN for name, value in getattr(phase, group).items()}
+        draws = _phase_draws(data, phase, timeline.starts[place], timeline.ends[place])
+        changes = {name: value for group in OWN for name, value in getattr(phase, group).items()}
         rate = {**config.objective, **phase.objective}
         first, last = rate.get("mlm_probability"), rate.get("final_mlm_probability")
         masking = None  # else at the beginning and the end of what it follows
         if first is not None and rate.get("causal_share") != 1:
             masking = [first, first if last is None else last]
-        rows.append({"name": phase.name, "steps": phase.steps, **drawn, "masking": masking, "own": own})
+        rows.append({"name": phase.name, "steps": phase.steps, **draws, "masking": masking, "own": changes})
     return rows
 
 
@@ -126,14 +126,14 @@ def _optimizer(parts: Parts) -> Facts:
     }
 
 
-def _data_facts(data: Any, config: DictConfig, indexed: bool) -> Facts:
-    sets = {"training": data.train, **data.validation} if indexed else {}
-    found = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
+def _data_facts(data: Any, config: DictConfig, is_indexed: bool) -> Facts:
+    sets = {"training": data.train, **data.validation} if is_indexed else {}
+    hashes = {name: getattr(s, "fingerprint", None) for name, s in sets.items()}
     return {
-        "sequences": {name: len(s) for name, s in sets.items()} if indexed else None,
-        "fingerprints": {name: value for name, value in found.items() if value} if indexed else None,
-        "sampler": data.sampler.fingerprint() if indexed else None,
-        "cache": config.data.get("cache_dir") if indexed else None,
+        "sequences": {name: len(s) for name, s in sets.items()} if is_indexed else None,
+        "fingerprints": {name: value for name, value in hashes.items() if value} if is_indexed else None,
+        "sampler": data.sampler.fingerprint() if is_indexed else None,
+        "cache": config.data.get("cache_dir") if is_indexed else None,
     }
 
 
@@ -177,11 +177,11 @@ def _costs(config: DictConfig, parts: Parts, shares: Sequence[Share], ranks: int
     from tiryns.runner.loop.trials import precision_of, try_step
     from tiryns.runner.models.flops import peak_flops, step_flops
 
-    chosen = choose_hardware(config, {})
-    accelerator, precision = chosen.trainer.accelerator, chosen.trainer.precision
+    hardware_config = choose_hardware(config, {})
+    accelerator, precision = hardware_config.trainer.accelerator, hardware_config.trainer.precision
     device = torch.device("cuda" if accelerator == "gpu" else accelerator)
     if config.trainer.get("precision", "auto") == "auto":
-        precision = precision_of(chosen, parts.data, parts.module)
+        precision = precision_of(hardware_config, parts.data, parts.module)
     share = max(shares, key=lambda share: share["micro_batches"][0]["input_ids"].numel())
     cost = try_step(parts.module, parts.optimizer, share, device, precision)
     usual = sum(each["tokens"] for each in shares) / len(shares) / share["tokens"]

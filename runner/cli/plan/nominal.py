@@ -79,8 +79,8 @@ class NominalPhase:
     """A phase of a run, or a whole run without phases: its settings by group, and its numbers of steps and tokens."""
 
     def __init__(self, config: DictConfig, phase: Phase) -> None:
-        self.name, self.own = phase.name, phase.settings
-        self.settings = {g: settings_in(config[g], resolve=True) | self.own.get(g, {}) for g in CHANGED}
+        self.name, self.changes = phase.name, phase.settings
+        self.settings = {g: settings_in(config[g], resolve=True) | self.changes.get(g, {}) for g in CHANGED}
         self.length = int(self.settings["data"]["max_length"])
         self.make_sampler = sampler_of(config, phase) or bind(config.sampler)
         # the most steps that have no more tokens; a warm-up may be a share of them
@@ -93,10 +93,10 @@ class NominalPhase:
         self.objective = nominal_objective(self.settings["objective"])
 
     def _sampler(self, steps: int) -> SeamlessSampler:
-        made = self.make_sampler(dataset=NominalSequences(self.length), num_epochs=None, num_batches=steps)
-        if not isinstance(made, SeamlessSampler):
-            raise ValueError(f"sampler: the data decides how large the batches of {type(made).__name__} are")
-        return made
+        order = self.make_sampler(dataset=NominalSequences(self.length), num_epochs=None, num_batches=steps)
+        if not isinstance(order, SeamlessSampler):
+            raise ValueError(f"sampler: the data decides how large the batches of {type(order).__name__} are")
+        return order
 
     def steps_within(self, tokens: float) -> int:
         """Returns the most steps, from the first of the phase, that train on no more than `tokens`."""
@@ -113,11 +113,11 @@ class NominalRun:
     def __init__(self, config: DictConfig) -> None:
         self.lr = float(config.optimizer.get("lr") or 0.0)
         self.phases = [NominalPhase(config, phase) for phase in _phases(config)]
-        own = [
-            PhaseParts(p.name, p.steps, collator=p.objective if "objective" in p.own else None)
+        plan = [
+            PhaseParts(p.name, p.steps, collator=p.objective if "objective" in p.changes else None)
             for p in self.phases
         ]
-        self.objectives = PhaseCollators(own, nominal_objective(settings_in(config.objective, resolve=True)))
+        self.objectives = PhaseCollators(plan, nominal_objective(settings_in(config.objective, resolve=True)))
         self.timeline = self.objectives.timeline
         self._tokens = [0, *accumulate(phase.tokens for phase in self.phases)]
         self.steps, self.tokens = self.timeline.ends[-1], self._tokens[-1]
@@ -127,15 +127,15 @@ class NominalRun:
     def _schedule(self, config: DictConfig) -> Callable[[int], float]:
         import torch
 
-        known = config.copy()
-        OmegaConf.set_struct(known, False)
-        known.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
-        for given, phase in zip(known.phases, self.phases, strict=False):
-            own = settings_in(given.get("scheduler") or OmegaConf.create(), resolve=True)
-            given.update({"steps": phase.steps, "tokens": None, "share": None})
-            given.scheduler = self._in_steps(own, phase)
+        steps_config = config.copy()
+        OmegaConf.set_struct(steps_config, False)
+        steps_config.scheduler.update(self._in_steps(settings_in(config.scheduler, resolve=True), self))
+        for node, phase in zip(steps_config.phases, self.phases, strict=False):
+            settings = settings_in(node.get("scheduler") or OmegaConf.create(), resolve=True)
+            node.update({"steps": phase.steps, "tokens": None, "share": None})
+            node.scheduler = self._in_steps(settings, phase)
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=self.lr or 1.0)
-        scheduler = run_lengths(known).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
+        scheduler = run_lengths(steps_config).make_scheduler()(optimizer=optimizer, max_steps=self.steps)
         if not isinstance(scheduler, ClosedFormScheduler):
             raise ValueError(f"scheduler: {type(scheduler).__name__} computes a rate only step by step")
         return scheduler.factor
@@ -143,11 +143,11 @@ class NominalRun:
     @staticmethod
     def _in_steps(settings: Settings, part: "NominalRun | NominalPhase") -> Settings:
         """Returns the settings of a schedule with lengths in steps instead of tokens."""
-        found = dict(settings)
+        schedule = dict(settings)
         for tokens, steps in TOKENS.items():
-            if (amount := found.pop(tokens, None)) is not None:
-                found |= {steps: part.steps_within(amount), tokens: None}
-        return found
+            if (amount := schedule.pop(tokens, None)) is not None:
+                schedule |= {steps: part.steps_within(amount), tokens: None}
+        return schedule
 
     def steps_within(self, tokens: float) -> int:
         """Returns the most steps that train on no more than `tokens`; at most the run's number of steps minus 1."""
@@ -180,18 +180,18 @@ def nominal_objective(settings: Settings, **more: int) -> Collator:
     node = OmegaConf.create({"objective": settings}).objective
     target = locate(node._target_, "objective")
     of_images = {"image_token_id": 2} if "image_token_id" in inspect.signature(target).parameters else {}
-    made: Collator = build(node, **TOKENIZER, **of_images, **more)
-    return made
+    collator: Collator = build(node, **TOKENIZER, **of_images, **more)
+    return collator
 
 
 def _phases(config: DictConfig) -> list[Phase]:
     """Returns the phases of a config, each with steps or tokens; without phases, one named `training`."""
     trainer = config.trainer
-    if given := phases_in(config):
-        lengths = lengths_of(given, trainer)
-        parts = [phase.tokens or (phase.share or 0) * (trainer.get("max_tokens") or 0) for phase in given]
-        settled = zip(given, lengths, parts, strict=True)
-        return [replace(phase, steps=steps, tokens=tokens) for phase, steps, tokens in settled]
+    if phases := phases_in(config):
+        lengths = lengths_of(phases, trainer)
+        parts = [phase.tokens or (phase.share or 0) * (trainer.get("max_tokens") or 0) for phase in phases]
+        rows = zip(phases, lengths, parts, strict=True)
+        return [replace(phase, steps=steps, tokens=tokens) for phase, steps, tokens in rows]
     if trainer.max_steps > 0:
         return [Phase("training", steps=trainer.max_steps)]
     if amount := trainer.get("max_tokens"):
@@ -212,9 +212,9 @@ def nominal_plan(config: DictConfig) -> Facts:
     counts, phases = network.flop_counts(), list[Facts]()
     for phase in run.phases:
         targets = phase.tokens * phase.objective.targets_per_token(0.5)
-        found = counts.step(phase.tokens, phase.tokens * phase.length, targets)
+        phase_flops = counts.step(phase.tokens, phase.tokens * phase.length, targets)
         sizes = {"steps": phase.steps, "tokens": phase.tokens, "length": phase.length}
-        phases.append({"name": phase.name, **sizes, "flops": found})
+        phases.append({"name": phase.name, **sizes, "flops": phase_flops})
     flops = sum(float(phase["flops"]) for phase in phases)
     text = model.config.get_text_config()
     # parameters in all, and without the tables of embeddings and an output layer of their size

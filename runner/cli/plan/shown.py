@@ -46,9 +46,9 @@ def _show_nominal(plan: Facts) -> None:
         for each in plan["gpus"]
     }  # fmt: skip
     hours = plan["published_hours"]
-    told = {"published": f"hours of the run of the published size: {hours}"} if hours else {}
+    published_row = {"published": f"hours of the run of the published size: {hours}"} if hours else {}
     network = {"architecture": plan["model"], "size": sizes}
-    sections = {"model": network, "phases": phases, "time": {**gpus, **told}}
+    sections = {"model": network, "phases": phases, "time": {**gpus, **published_row}}
     show("the plan without data: sequences of full length, one document each", sections)
     points = plan["points"]
     names = [name for name in points[0] if any(point[name] is not None for point in points)]

@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Trains a run again and compares it with the recorded run; the verdict is the exit status."""
-    original = rebuilding.recorded(arguments.run)
+    original = rebuilding.read_run(arguments.run)
     if arguments.other is not None and (arguments.code or arguments.steps is not None or arguments.settings):
         raise ValueError("--with trains nothing, so it takes neither --code nor --steps nor settings")
     if arguments.code:
@@ -56,9 +56,9 @@ def main(arguments: Namespace) -> None:
         words_again = [*words, *(f"--{name}" for name in ("anyway", "json") if getattr(arguments, name))]
         sys.exit(rebuilding.run_recorded_code(original.manifest, place, words_again))
     rebuilt = arguments.other or rebuild(original, arguments)
-    from tiryns.runner.cli.reproduce.comparison import compare, described
+    from tiryns.runner.cli.reproduce.comparison import compare, describe
 
-    report = compare(original, rebuilding.recorded(rebuilt))
+    report = compare(original, rebuilding.read_run(rebuilt))
     report = {"run": str(arguments.run), "rebuilt": str(rebuilt), **report}
     if arguments.other is None:
         write_atomically(rebuilt / REPORT, as_json(report))
@@ -66,19 +66,19 @@ def main(arguments: Namespace) -> None:
         print_json(report)
     else:
         which = "compared with" if arguments.other else "the rebuilt run:"
-        print("", *described(report), f"  {which} {rebuilt}", sep="\n")
+        print("", *describe(report), f"  {which} {rebuilt}", sep="\n")
     sys.exit(STATUS[report["verdict"]])
 
 
 def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
     """Trains the run and returns its folder; without --anyway, ends with status 2 if code, packages or data differ."""
-    from tiryns.runner.cli.compose import compose, initialized
+    from tiryns.runner.cli.compose import compose, initialize
     from tiryns.runner.manifest.differences import MADE, differences
     from tiryns.runner.run.command.lifetime import same_modules
     from tiryns.runner.run.recording import new_name
 
     steps = steps_to_train(original, arguments.steps)
-    with initialized():
+    with initialize():
         words = rebuilding.words_of(original.manifest, arguments.settings, steps, original.folder)
         config = compose(words)
         now = current_facts(config, words, original.manifest["resolved"])
@@ -91,8 +91,8 @@ def rebuild(original: rebuilding.Recorded, arguments: Namespace) -> Path:
             print_json({"run": arguments.run, "rebuilt": None, "verdict": None, "reasons": reasons})
         sys.exit(NOT_BEGUN)
     folder = Path(str(config.outputs)) / new_name()
-    trained = [*words, f"hydra.run.dir={folder}"]
-    command = [sys.executable, *same_modules(), "-m", "tiryns.runner.train", *trained]
+    overrides = [*words, f"hydra.run.dir={folder}"]
+    command = [sys.executable, *same_modules(), "-m", "tiryns.runner.train", *overrides]
     environment = rebuilding.environment_of(original.manifest, arguments.settings)
     if status := subprocess.run(command, env={**environment, **os.environ}, check=False).returncode:
         sys.exit(f"error: the rebuilding in {str(folder)!r} ended with status {status}")
@@ -104,8 +104,8 @@ def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> 
     from tiryns.runner.callbacks.manifest import inputs_of
     from tiryns.runner.config.checks import check_config
     from tiryns.runner.config.permissions import on_command_line
-    from tiryns.runner.config.run_config import completed
-    from tiryns.runner.loop.assembly import connected, make_data
+    from tiryns.runner.config.run_config import complete
+    from tiryns.runner.loop.assembly import make_data, prepare_and_connect
     from tiryns.runner.loop.trainer import quiet_libraries
     from tiryns.runner.manifest.code import code
     from tiryns.runner.run.environment import packages
@@ -113,21 +113,21 @@ def current_facts(config: DictConfig, words: Sequence[str], began: Manifest) -> 
     quiet_libraries()
     with on_command_line(words):
         check_config(config)
-    chosen = completed(config)
-    data = make_data(chosen, began)
+    full_config = complete(config)
+    data = make_data(full_config, began)
     if data.serves_global_batches:
-        connected(chosen, data)
+        prepare_and_connect(full_config, data)
     point = Path(config.resume) if config.resume else None
     return {"code": code(), "packages": packages(), "inputs": inputs_of(data, config, True, point)}
 
 
-def steps_to_train(original: rebuilding.Recorded, asked: int | None) -> int | None:
+def steps_to_train(original: rebuilding.Recorded, steps: int | None) -> int | None:
     """Returns the step after which the rebuilt run stops, at most the last recorded one; None if it trains to its end."""
     first, last = original.steps[0].step, original.steps[-1].step
-    if asked is None:
+    if steps is None:
         return None if original.manifest.get("complete") else last
-    if asked < first:
+    if steps < first:
         raise ValueError(
-            f"--steps {asked}: the run has no digests before step {first}, by its callback.manifest.every"
+            f"--steps {steps}: the run has no digests before step {first}, by its callback.manifest.every"
         )
-    return None if asked >= last and original.manifest.get("complete") else min(asked, last)
+    return None if steps >= last and original.manifest.get("complete") else min(steps, last)

@@ -39,20 +39,20 @@ Report = dict[str, Any]
 
 def compare(then: Recorded, now: Recorded) -> Report:
     """Returns the verdict on a rebuilt run (`now`) with its evidence; raises ValueError if the runs share no step."""
-    (before, noted, old), (after, found, new) = then, now
-    ours = {step.step: step for step in found}
-    pairs = [(step, ours[step.step]) for step in noted if step.step in ours]
+    (before, old_steps, old), (after, new_steps, new) = then, now
+    steps = {step.step: step for step in new_steps}
+    pairs = [(step, steps[step.step]) for step in old_steps if step.step in steps]
     if not pairs:
         raise ValueError("no step was recorded by both runs: give the same callback.manifest.every")
     first = _first_difference(pairs, old, new)
     loss = _largest_loss_difference(pairs)
-    whole = noted[-1].step == found[-1].step
+    whole = old_steps[-1].step == new_steps[-1].step
     same, other = _files(before, after) if whole else ([], [])
     reasons = [] if first is None and not other else _reasons(first, before, after)
     verdict = IDENTICAL if first is None and not other else DIFFERENT
     small = loss["relative"] <= ROUNDING.get(str(before["resolved"].get("precision")), ROUNDING_OF_HALF)
     # other ways to compute the same leave losses near, another precision does not
-    same_made = all(one.part in COMPUTED and not one.what.startswith("precision ") for one in reasons)
+    same_made = all(one.part in COMPUTED and not one.text.startswith("precision ") for one in reasons)
     if first is not None and first["what"] != "order" and small and same_made:
         verdict = TO_ROUNDING
     return {
@@ -63,7 +63,7 @@ def compare(then: Recorded, now: Recorded) -> Report:
     }  # fmt: skip
 
 
-def described(report: Report) -> list[str]:
+def describe(report: Report) -> list[str]:
     """Returns the lines of a report, the verdict first."""
     steps, first, loss = report["steps"], report["first_difference"], report["largest_loss_difference"]
     number = f"{steps['compared']} {'step' if steps['compared'] == 1 else 'steps'}"
@@ -96,13 +96,13 @@ def _first_difference(
     for then, now in pairs:
         if then != now:
             parts = (("order", then.order, now.order), ("loss", then.loss, now.loss))
-            what = next((name for name, was, is_now in parts if was != is_now), None)
-            what = what or ("weights" if then.states[:1] != now.states[:1] else "optimizer state")
+            part = next((name for name, was, is_now in parts if was != is_now), None)
+            part = part or ("weights" if then.states[:1] != now.states[:1] else "optimizer state")
             step = then.step
             with suppress(ValueError):  # a run without an order log
-                if what == "order" and old and new and (very_first := compare_orders(old, new)):
+                if part == "order" and old and new and (very_first := compare_orders(old, new)):
                     step = very_first.step
-            return {"step": step, "what": what, "after": min(after, step - 1)}
+            return {"step": step, "what": part, "after": min(after, step - 1)}
         after = then.step
     return None
 
@@ -113,17 +113,17 @@ def _largest_loss_difference(pairs: Iterable[tuple[Step, Step]]) -> dict[str, fl
         if "-" in (then.loss, now.loss) or then.loss == now.loss:
             continue
         was, is_now = float(then.loss), float(now.loss)
-        found = abs(is_now - was)
-        relative = found / max(abs(was), 1e-12) if isfinite(found) else inf
+        difference = abs(is_now - was)
+        relative = difference / max(abs(was), 1e-12) if isfinite(difference) else inf
         if relative > largest["relative"]:
-            largest = {"step": then.step, "absolute": found, "relative": relative}
+            largest = {"step": then.step, "absolute": difference, "relative": relative}
     return largest
 
 
 def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
     was, is_now = (one.get("outputs", {}) for one in (before, after))
-    kept = [name for name in was if name.startswith(("model/", "predictions")) or name == ORDER]
-    both = [name for name in kept if name in is_now and name not in HOLD_TIMES]
+    names = [name for name in was if name.startswith(("model/", "predictions")) or name == ORDER]
+    both = [name for name in names if name in is_now and name not in HOLD_TIMES]
     same = [name for name in both if was[name] == is_now[name]]
     return same, [name for name in both if name not in same]
 
@@ -135,17 +135,17 @@ def _weights(old: Path | None, new: Path | None) -> float | None:
         return None
     from safetensors.torch import load_file
 
-    ours, theirs = map(load_file, files)
-    both = [(ours[name], theirs[name]) for name in ours if name in theirs]
+    before, after = map(load_file, files)
+    both = [(before[name], after[name]) for name in before if name in after]
     return max(float((a.double() - b.double()).abs().max()) for a, b in both if a.shape == b.shape)
 
 
 def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
     """Returns possible causes of the difference, the likeliest first; packages that compute nothing come last."""
-    found = differences(before, after, LEVELS)
+    causes = differences(before, after, LEVELS)
     if first is not None and first["what"] == "order":
         # Sums cannot change it, nor ranks but for that of a stream
-        found = [one for one in found if one.part not in ("computed", "machine")] or found
-    if any(one.part == "setting" for one in found):  # which the order follows from
-        found = [one for one in found if not one.what.startswith("order.")]
-    return sorted(found, key=lambda one: one.part == "packages" and not one.what.startswith(NUMERIC))
+        causes = [one for one in causes if one.part not in ("computed", "machine")] or causes
+    if any(one.part == "setting" for one in causes):  # which the order follows from
+        causes = [one for one in causes if not one.text.startswith("order.")]
+    return sorted(causes, key=lambda one: one.part == "packages" and not one.text.startswith(NUMERIC))

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from tiryns.runner.cli.compose import overrides_of
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.run_config import with_data
-from tiryns.runner.config.skipped import NOTED, left_out
+from tiryns.runner.config.skipped import NOTED, merge_skips
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest
 from tiryns.runner.manifest.record import PATCH
 from tiryns.runner.manifest.steps import Step, read_steps, steps_of
@@ -41,14 +41,14 @@ class Recorded(NamedTuple):
     """The folder of the run or of its exported model; None if only the manifest exists."""
 
 
-def recorded(path: Path) -> Recorded:
+def read_run(path: Path) -> Recorded:
     """Reads the run of a folder, an exported model or a `manifest.json`; raises ValueError if it cannot be rebuilt."""
     file = path / FILE_NAME if path.is_dir() else path
     if not file.is_file():
-        known = (
+        reason = (
             f"it has no {FILE_NAME}: callback.manifest was off" if path.is_dir() else "there is no such file"
         )
-        raise ValueError(f"{str(path)!r} cannot be rebuilt: {known}")
+        raise ValueError(f"{str(path)!r} cannot be rebuilt: {reason}")
     try:
         manifest = json.loads(file.read_text())
         steps = steps_of(manifest.get("steps") or [])
@@ -65,20 +65,20 @@ def recorded(path: Path) -> Recorded:
 
 
 def words_of(
-    manifest: Manifest, given: Sequence[str], stop_after: int | None, folder: Path | None = None
+    manifest: Manifest, overrides: Sequence[str], stop_after: int | None, folder: Path | None = None
 ) -> list[str]:
-    """Returns the overrides of `tiryns train` that train a recorded run again; the `given` overrides come last.
+    """Returns the overrides of `tiryns train` that train a recorded run again, with `overrides` last.
 
     Raises ValueError in three cases: a setting lets code of others run, and the user has not given it; a secret was not
     recorded, and is not given; the checkpoint that the run branched from is missing.
     """
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
-    named = {word.partition("=")[0].lstrip("+~") for word in given}
+    names = {word.partition("=")[0].lstrip("+~") for word in overrides}
     for name in _hidden(OmegaConf.to_container(config, resolve=False), ""):
-        if name not in named:
+        if name not in names:
             raise ValueError(f"{name} held a secret, which is not written down: give it again, as {name}=...")
-    check_permissions(config, [*(own_words(folder) if folder else ()), *given])
+    check_permissions(config, [*(own_words(folder) if folder else ()), *overrides])
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
         if not Path(point["path"]).exists():
@@ -89,23 +89,23 @@ def words_of(
         config = with_data(config, folder if (folder / "status.json").is_file() else folder.resolve().parent)
     _pin(config, manifest["resolved"])
     if config.trainer.get("max_seconds"):  # the clock had its say: the run ends where it stopped
-        config.trainer.max_seconds, ended = None, manifest["totals"]["steps"]
-        stop_after = min(stop_after or ended, ended)
-    config.skip_batches = left_out(config.get("skip_batches"), manifest.get(NOTED) or [])
+        config.trainer.max_seconds, last_step = None, manifest["totals"]["steps"]
+        stop_after = min(stop_after or last_step, last_step)
+    config.skip_batches = merge_skips(config.get("skip_batches"), manifest.get(NOTED) or [])
     stop = f"+callback.stop_after={{_target_:runner.callbacks.StopAfter,steps:{stop_after}}}"
-    return [*overrides_of(config), *([] if stop_after is None else [stop]), *given]
+    return [*overrides_of(config), *([] if stop_after is None else [stop]), *overrides]
 
 
-def environment_of(manifest: Manifest, given: Sequence[str]) -> dict[str, str]:
-    """Returns recorded environment variables: those for kernels, and OMP_NUM_THREADS unless `given` sets the ranks."""
+def environment_of(manifest: Manifest, overrides: Sequence[str]) -> dict[str, str]:
+    """Returns recorded environment variables: those for kernels, and OMP_NUM_THREADS unless `overrides` set the ranks."""
     machine = manifest["machine"]
-    found = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
+    variables = {name: str(machine[name]) for name in KERNEL_VARIABLES if machine.get(name)}
     ranks = ("trainer.devices", "trainer.num_nodes", "trainer=")
-    if any(word.startswith(ranks) for word in given):
-        found.pop("OMP_NUM_THREADS", None)
+    if any(word.startswith(ranks) for word in overrides):
+        variables.pop("OMP_NUM_THREADS", None)
     elif threads := manifest["resolved"].get("threads"):
-        found["OMP_NUM_THREADS"] = str(threads)
-    return {name: value for name, value in found.items() if HIDDEN not in value}
+        variables["OMP_NUM_THREADS"] = str(threads)
+    return {name: value for name, value in variables.items() if HIDDEN not in value}
 
 
 def _pin(config: DictConfig, resolved: Manifest) -> None:
@@ -131,9 +131,9 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
 def _hidden(value: object, name: str) -> list[str]:
     """Returns the names of settings whose secret values were not recorded; `name` is the setting that has `value`."""
     if isinstance(value, dict):
-        return [found for key in value for found in _hidden(value[key], f"{name}.{key}".lstrip("."))]
+        return [setting for key in value for setting in _hidden(value[key], f"{name}.{key}".lstrip("."))]
     if isinstance(value, list):
-        return [found for inner in value for found in _hidden(inner, name)]
+        return [setting for inner in value for setting in _hidden(inner, name)]
     return [name] if isinstance(value, str) and HIDDEN in value else []
 
 
@@ -146,10 +146,10 @@ def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[s
     paths = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-P", "-c", PROGRAM, *words]
     out = subprocess.PIPE if wants_json() else None
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=out, check=False)
-    if done.stdout:
-        print_json(json.loads(done.stdout))
-    return done.returncode
+    process = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=out, check=False)
+    if process.stdout:
+        print_json(json.loads(process.stdout))
+    return process.returncode
 
 
 def worktree_of(code: Manifest, folder: Path | None) -> Path:
@@ -186,6 +186,6 @@ def worktree_of(code: Manifest, folder: Path | None) -> Path:
 
 def _git(folder: Path, *words: str, content: bytes = b"") -> str:
     """Runs a git command in a folder, and returns its error message; empty if it succeeds."""
-    done = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return (lines or ["git failed"])[-1] if done.returncode else ""
+    call = subprocess.run(["git", "-C", str(folder), *words], input=content, capture_output=True, check=False)
+    lines = call.stderr.decode(errors="replace").strip().splitlines()
+    return (lines or ["git failed"])[-1] if call.returncode else ""

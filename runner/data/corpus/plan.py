@@ -85,21 +85,21 @@ class CorpusPlan:
 
     def keep(self, folder: Folder) -> None:
         """Writes the plan into the store's folder; raises ValueError unless the folder is empty or has this plan."""
-        ours = json.loads(json.dumps(asdict(self)))
+        plan = json.loads(json.dumps(asdict(self)))
         if folder.exists("plan.json"):
-            theirs = json.loads(folder.read("plan.json"))
-            if changed := [name for name in ours if ours[name] != theirs.get(name)]:
-                told = (
-                    f"{name} was {theirs.get(name)!r:.200} and is {ours[name]!r:.200}" for name in changed
+            previous = json.loads(folder.read("plan.json"))
+            if names := [name for name in plan if plan[name] != previous.get(name)]:
+                details = (
+                    f"{name} was {previous.get(name)!r:.200} and is {plan[name]!r:.200}" for name in names
                 )
                 raise ValueError(
-                    f"{folder} was begun with other inputs ({', '.join(told)}): give the same inputs, or another "
+                    f"{folder} was begun with other inputs ({', '.join(details)}): give the same inputs, or another "
                     "folder"
                 )
         elif not folder.is_empty():
             raise ValueError(f"{folder} holds something else: name a new folder for the store")
         else:
-            folder.write("plan.json", json.dumps(ours, indent=1, ensure_ascii=False).encode())
+            folder.write("plan.json", json.dumps(plan, indent=1, ensure_ascii=False).encode())
 
 
 def find_files(source: str, any_format: bool) -> list[InputFile]:
@@ -112,12 +112,12 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
     import fsspec
 
     if is_local(source):
-        found = locate(source, "train", DOCUMENTS, any_format)
-        if found.hub:
+        location = locate(source, "train", DOCUMENTS, any_format)
+        if location.hub:
             raise FileNotFoundError(
-                f"no file or folder {source}; for a data set of the hub, write hf://datasets/{found.hub}"
+                f"no file or folder {source}; for a data set of the hub, write hf://datasets/{location.hub}"
             )
-        system, paths = fsspec.filesystem("file"), [str(path.absolute()) for path in found.files]
+        system, paths = fsspec.filesystem("file"), [str(path.absolute()) for path in location.files]
         infos = {path: system.info(path) for path in paths}
     else:
         system, path = fsspec.core.url_to_fs(source)
@@ -133,8 +133,8 @@ def find_files(source: str, any_format: bool) -> list[InputFile]:
             }
         infos = {system.unstrip_protocol(name): info for name, info in infos.items()}
         if not infos:
-            known = ", ".join(f".{name}" for name in DOCUMENTS)
-            raise FileNotFoundError(f"{source} holds no file of a known format: {known}")
+            formats = ", ".join(f".{name}" for name in DOCUMENTS)
+            raise FileNotFoundError(f"{source} holds no file of a known format: {formats}")
     files = []
     for name, info in infos.items():
         mark = next((info[field] for field in _MARKS if info.get(field) is not None), "")

@@ -45,27 +45,27 @@ class Local(LocalPipelineExecutor):
 
     def run(self) -> None:
         """Runs the tasks that are not complete; ChildProcessError where workers keep dying."""
-        left, broken, pickled = self.get_incomplete_ranks(), 0, dill.dumps(self)
-        while left and self.workers > 1:
-            worker_pool = pool.workers(self.workers, pickled, get_context("spawn"))
+        ranks, broken, executor = self.get_incomplete_ranks(), 0, dill.dumps(self)
+        while ranks and self.workers > 1:
+            worker_pool = pool.workers(self.workers, executor, get_context("spawn"))
             with contextlib.suppress(BrokenProcessPool), worker_pool as processes:
-                for future in as_completed([processes.submit(_run, rank) for rank in left]):
+                for future in as_completed([processes.submit(_run, rank) for rank in ranks]):
                     future.result()
-            before, left = len(left), self.get_incomplete_ranks()
-            broken = broken + 1 if len(left) == before else 0
+            before, ranks = len(ranks), self.get_incomplete_ranks()
+            broken = broken + 1 if len(ranks) == before else 0
             if broken == _MOST_BROKEN:
                 raise ChildProcessError(
                     f"workers were killed {broken} times without completing a task (out of memory?): give fewer "
                     "--workers; what is complete is kept"
                 )
-        for rank in left:
-            _run(rank, pickled)
+        for rank in ranks:
+            _run(rank, executor)
 
 
 def _run(rank: int, executor: bytes | None = None) -> None:
     """Runs a task of an executor, by default the worker's, on a new copy of the steps, because steps keep counts."""
     with contextlib.redirect_stderr(io.StringIO()):
-        run_task(dill.loads(executor or pool.given()), rank)
+        run_task(dill.loads(executor or pool.current_job()), rank)
 
 
 EXECUTORS = {"local": Local, "slurm": SlurmPipelineExecutor, "ray": RayPipelineExecutor}
@@ -79,20 +79,20 @@ def make_executors(choice: Step, stages: list[Stage], store: Folder, workers: in
     """
     check_choice("--executor", choice.name, EXECUTORS)
     settings = dict(choice.settings)
-    made: list[PipelineExecutor] = []
+    executors: list[PipelineExecutor] = []
     if choice.name == "slurm":
         settings.setdefault("env_command", f"export PATH={Path(sys.executable).parent}:$PATH")
     for stage in stages:
-        ours: dict[str, object] = {
+        arguments: dict[str, object] = {
             "pipeline": stage.steps,
             "tasks": stage.tasks,
             "workers": min(workers, stage.tasks) if workers else -1,
             "logging_dir": store.at(f"logs/{stage.name}"),
         }
         if choice.name == "slurm":
-            ours |= {"depends": made[-1] if made else None, "job_name": f"tiryns-{stage.name}"}
-        made.append(make(f"--executor {choice.name}", EXECUTORS[choice.name], settings, **ours))
-    return made
+            arguments |= {"depends": executors[-1] if executors else None, "job_name": f"tiryns-{stage.name}"}
+        executors.append(make(f"--executor {choice.name}", EXECUTORS[choice.name], settings, **arguments))
+    return executors
 
 
 def run(executors: list[PipelineExecutor]) -> bool:
@@ -101,15 +101,15 @@ def run(executors: list[PipelineExecutor]) -> bool:
     Returns whether all tasks are complete: False if jobs were submitted. Raises ChildProcessError if tasks failed.
     """
     if isinstance(last := executors[-1], SlurmPipelineExecutor):
-        if left := last.get_incomplete_ranks():
+        if ranks := last.get_incomplete_ranks():
             last.run()
-        return not left
+        return not ranks
     for executor in executors:
         executor.run()
-        if failed := executor.get_incomplete_ranks():
+        if tasks := executor.get_incomplete_ranks():
             logs = executor.logging_dir.resolve_paths("logs")
             raise ChildProcessError(
-                f"{len(failed)} of {executor.world_size} tasks did not complete, such as {failed[0]}; their logs are in "
+                f"{len(tasks)} of {executor.world_size} tasks did not complete, such as {tasks[0]}; their logs are in "
                 f"{logs}. The same command runs them again"
             )
     return True
@@ -152,21 +152,21 @@ def prepare_corpus(
         )
     cutting = check_chunking(max_length, long_documents)
     files = find_files(source, format != "auto")
-    loaded = load_tokenizer(tokenizer, needed=("pad",))
-    attributes = {**cutting, "tokenizer": tokenizer_fingerprint(loaded)}
+    hf_tokenizer = load_tokenizer(tokenizer, needed=("pad",))
+    attributes = {**cutting, "tokenizer": tokenizer_fingerprint(hf_tokenizer)}
     reading = (text_column, text_unit, format, validation, seed)
-    plan = CorpusPlan(files, tasks, *reading, attributes, len(loaded), filters, deduplicate)
+    plan = CorpusPlan(files, tasks, *reading, attributes, len(hf_tokenizer), filters, deduplicate)
     store = Folder(folder)
     before: list[PipelineStep] = [ReadFiles(plan), *make_filters(filters)]
     stages, drop = deduplication(plan, store, before)
-    write = WriteShard(plan, store, loaded.backend_tokenizer.to_str(), loaded.all_special_ids)
+    write = WriteShard(plan, store, hf_tokenizer.backend_tokenizer.to_str(), hf_tokenizer.all_special_ids)
     stages.append(Stage("shards", [*before, *drop, write], tasks))
     stages.append(Stage("index", [WriteIndex(plan, store)], 1))
     executors = make_executors(executor, stages, store, workers)
     plan.keep(store)
     if not store.exists(INDEX):
         with tempfile.TemporaryDirectory(prefix="tiryns-") as temporary:
-            loaded.save_pretrained(temporary)
+            hf_tokenizer.save_pretrained(temporary)
             store.take(Path(temporary), "tokenizer")
     return read_index(store) if run(executors) else None
 
@@ -203,7 +203,7 @@ class WriteIndex(PipelineStep):
         digests = [digest for part in parts.values() for digest in part["digests"]]
         content = {
             "fingerprint": key_of({"attributes": self.plan.attributes, "files": digests}),
-            **{what: sum(part[what] for part in parts.values()) for what in sums},
+            **{key: sum(part[key] for part in parts.values()) for key in sums},
             "shards": [{"folder": f"{n}/{name}", "fingerprint": p["fingerprint"]} for n, p in parts.items()],
         }
         if name == HELD_OUT:

@@ -25,7 +25,7 @@ from tiryns.runner.data.store.reader import TokenStore, ordinary_counts
 from tiryns.runner.data.store.remote import Folder
 from tiryns.runner.data.store.writer import Batch, StoreWriter
 from tiryns.runner.data.text.chunking import Chunker
-from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN, held_out_by_content
+from tiryns.runner.data.text.holdout import HELD_OUT, TRAIN, are_held_out_by_content
 
 FILE = "tiryns_file"
 """The key of the file's number in a document's metadata."""
@@ -108,10 +108,10 @@ class WriteShard(PipelineStep):
         try:
             for _, documents in groupby(data, key=lambda document: document.metadata[FILE]):
                 for batch in batched((document.text for document in documents), _BATCH):
-                    held = held_out_by_content(batch, self.plan.validation, self.plan.seed)
+                    is_held_out = are_held_out_by_content(batch, self.plan.validation, self.plan.seed)
                     for name, part in sets.items():
-                        chosen = held if name == HELD_OUT else ~held
-                        texts = [text for text, mine in zip(batch, chosen, strict=True) if mine]
+                        mask = is_held_out if name == HELD_OUT else ~is_held_out
+                        texts = [text for text, mine in zip(batch, mask, strict=True) if mine]
                         with self.track_time("batch"):
                             part.append(texts, chunker)
                         self.stat_update(f"{name}_documents", value=len(texts))
@@ -156,9 +156,9 @@ class _Set:
         self.writer.finish()
         store = TokenStore(self.writer.folder)
         counts = ordinary_counts(store, special_ids).tolist() if store.folder.name == HELD_OUT else []
-        known = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
+        names = ("fingerprint", "num_sequences", "num_tokens", "num_bytes")
         record = {"documents": self.documents, "digests": self.digests, "counts": counts}
-        return record | {name: store.meta[name] for name in known}
+        return record | {name: store.meta[name] for name in names}
 
     def _begin_file(self) -> None:
         self.hashes = [hashlib.blake2b(digest_size=16) for _ in range(2)]
@@ -182,13 +182,13 @@ class Stage(NamedTuple):
     tasks: int
 
 
-def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **ours: object) -> T:
-    """Returns `target(**settings, **ours)`; raises ValueError for an unknown, missing or refused setting."""
+def make(option: str, target: Callable[..., T], settings: Mapping[str, object], **arguments: object) -> T:
+    """Returns `target(**settings, **arguments)`; raises ValueError for an unknown, missing or refused setting."""
     takes = inspect.signature(target)
-    check_names(option, settings, [name for name in takes.parameters if name not in ours], ": there are")
+    check_names(option, settings, [name for name in takes.parameters if name not in arguments], ": there are")
     try:
-        takes.bind(**settings, **ours)
-        return target(**settings, **ours)
+        takes.bind(**settings, **arguments)
+        return target(**settings, **arguments)
     except (TypeError, ValueError, AssertionError) as error:
         raise ValueError(f"{option}: {error}") from error
 
@@ -223,14 +223,14 @@ def _content(document: Document) -> bytes:
 def _exact(
     plan: CorpusPlan, store: Folder, before: list[PipelineStep], finder_workers: int = 1
 ) -> tuple[list[Stage], PipelineStep]:
-    found = [store.at(f"deduplicate/{part}") for part in ("signatures", "repeated")]
+    folders = [store.at(f"deduplicate/{part}") for part in ("signatures", "repeated")]
     config = exact.ExactDedupConfig(content_getter=_content)
-    sign = ForEachFile(exact.ExactDedupSignature(found[0], config, finder_workers), len(plan.files))
+    sign = ForEachFile(exact.ExactDedupSignature(folders[0], config, finder_workers), len(plan.files))
     stages = [
         Stage("signatures", [*before, sign], plan.tasks),
-        Stage("repeated", [exact.ExactFindDedups(*found, config)], finder_workers),
+        Stage("repeated", [exact.ExactFindDedups(*folders, config)], finder_workers),
     ]
-    return stages, exact.ExactDedupFilter(found[1], config)
+    return stages, exact.ExactDedupFilter(folders[1], config)
 
 
 def _minhash(
@@ -242,14 +242,14 @@ def _minhash(
     hashes_per_bucket: int = 8,
     language: str = "eng",
 ) -> tuple[list[Stage], PipelineStep]:
-    found = [store.at(f"deduplicate/{part}") for part in ("signatures", "pairs", "repeated")]
+    folders = [store.at(f"deduplicate/{part}") for part in ("signatures", "pairs", "repeated")]
     config = minhash.MinhashConfig(
         n_grams, num_buckets, hashes_per_bucket, hash_config=HashConfig(hash_fc="sha1")
     )  # newer releases of xxhash refuse the strings that datatrove gives them
-    sign = minhash.MinhashDedupSignature(found[0], config, language)
+    sign = minhash.MinhashDedupSignature(folders[0], config, language)
     stages = [
         Stage("signatures", [*before, ForEachFile(sign, len(plan.files))], plan.tasks),
-        Stage("pairs", [minhash.MinhashDedupBuckets(found[0], found[1], config=config)], num_buckets),
-        Stage("repeated", [minhash.MinhashDedupCluster(found[1], found[2], config)], 1),
+        Stage("pairs", [minhash.MinhashDedupBuckets(folders[0], folders[1], config=config)], num_buckets),
+        Stage("repeated", [minhash.MinhashDedupCluster(folders[1], folders[2], config)], 1),
     ]
-    return stages, minhash.MinhashDedupFilter(found[2])
+    return stages, minhash.MinhashDedupFilter(folders[2])

@@ -28,7 +28,7 @@ IMAGE_SIZE = 32
 KINDS = ("colour", "shape", "text", "count", "position", "text", "yes/no", "caption", "text")
 """The types of nine successive rows; every third has no image."""
 
-ASKED = ("colour", "shape", "count", "position", "yes/no")
+QUESTION_KINDS = ("colour", "shape", "count", "position", "yes/no")
 """Types of questions that a row without an image may ask."""
 
 
@@ -97,36 +97,36 @@ class Scenes:
         """Returns the shapes in the scene of a row, and the row's columns: a caption, a question or a conversation."""
         draws = random.Random(f"{self.part} {number}")
         kind = KINDS[number % len(KINDS)]
-        asked = draws.choice(ASKED) if kind == "text" else kind
-        if asked == "caption":
+        question_kind = draws.choice(QUESTION_KINDS) if kind == "text" else kind
+        if question_kind == "caption":
             things = _things(draws, draws.randint(1, 4))
             if number // len(KINDS) % 2:
-                return things, {"caption": described(things)}
+                return things, {"caption": words_of(things)}
             turns = [
                 {"from": "human", "value": f"{IMAGE_PLACE}\nhow many shapes are there?"},
                 {"from": "gpt", "value": str(len(things))},
                 {"from": "human", "value": "what is there?"},
-                {"from": "gpt", "value": described(things)},
+                {"from": "gpt", "value": words_of(things)},
             ]
             return things, {"conversations": turns}
         while True:
             things = _things(draws, draws.randint(1, 4))
-            if found := _question(draws, things, asked):
-                return things, {"question": found[0], "answer": found[1]}
+            if pair := _question(draws, things, question_kind):
+                return things, {"question": pair[0], "answer": pair[1]}
 
     def _row(self, number: int) -> Values:
-        things, said = self._scene(number)
+        things, row = self._scene(number)
         kind = KINDS[number % len(KINDS)]
         name = f"{self.part}-{number:05d}"
         if kind == "text":
-            return {"id": name, **said, "question": f"{described(things)}. {said['question']}", "kind": kind}
-        return {"id": name, "image": f"{name}.png", **said, "kind": kind}
+            return {"id": name, **row, "question": f"{words_of(things)}. {row['question']}", "kind": kind}
+        return {"id": name, "image": f"{name}.png", **row, "kind": kind}
 
 
-def described(things: list[Thing]) -> str:
-    """A scene in words, quarter by quarter: `top left red circle, top right nothing, ...`."""
-    found = {thing.place: thing.words() for thing in things}
-    return ", ".join(f"{name} {found.get(place, 'nothing')}" for place, name in enumerate(PLACES))
+def words_of(things: list[Thing]) -> str:
+    """Returns a scene in words, quarter by quarter: `top left red circle, top right nothing, ...`."""
+    words = {thing.place: thing.words() for thing in things}
+    return ", ".join(f"{name} {words.get(place, 'nothing')}" for place, name in enumerate(PLACES))
 
 
 def draw(things: list[Thing]) -> Image.Image:

@@ -30,22 +30,22 @@ class StdlibChoices(StdlibTask):
         ['choices', 'label', 'text']
     """
 
-    what = "docstrings"
+    noun = "docstrings"
 
     def examples(self) -> Iterator[Values]:
         """Yields the rows, ordered by file and line."""
         every = labelled_docstrings()
         names = [name for _, name in every]
-        for text, own in every:
+        for text, package in every:
             if part_of(text) == self.part:
-                choices = [own]
+                choices = [package]
                 for number in count():
                     if len(choices) == FEWEST + digest(text) // 10 % (MOST - FEWEST + 1):
                         break
                     other = names[digest(f"{number} {text}") % len(names)]
                     choices += [] if other in choices else [other]
                 choices.sort(key=lambda name: digest(f"{name} {text}"))
-                yield {"text": text, "choices": choices, "label": choices.index(own)}
+                yield {"text": text, "choices": choices, "label": choices.index(package)}
 
 
 class StdlibRanking(StdlibTask):
@@ -60,7 +60,7 @@ class StdlibRanking(StdlibTask):
         (8, 2)
     """
 
-    what = "docstrings"
+    noun = "docstrings"
 
     def examples(self) -> Iterator[Values]:
         """Yields the rows, ordered by file and line."""
@@ -70,15 +70,15 @@ class StdlibRanking(StdlibTask):
                 modules.setdefault(text, module)
         every = list(modules.values())
         siblings = {name: [m for m in every if package_of(m) == name] for name in {*packages.values()}}
-        for text, own in modules.items():
+        for text, gold in modules.items():
             if part_of(text) == self.part:
-                names = {own: None}
+                names = {gold: None}
                 for number in count():
                     if len(names) == RANKED:
                         break
                     pool = siblings[packages[text]] if number < SIBLINGS else every
                     names[pool[digest(f"{number} {text}") % len(pool)]] = None
-                ordered = sorted(names, key=lambda name: digest(f"{name} {text}"))
-                passages = [name.replace("/", ".") for name in ordered]
-                grades = [2 if n == own else int(package_of(n) == package_of(own)) for n in ordered]
+                candidates = sorted(names, key=lambda name: digest(f"{name} {text}"))
+                passages = [name.replace("/", ".") for name in candidates]
+                grades = [2 if n == gold else int(package_of(n) == package_of(gold)) for n in candidates]
                 yield {"query": text, "passage": passages, "label": grades}

@@ -30,7 +30,7 @@ class StdlibMinimalPairs(StdlibTask):
         ['UID', 'sentence_bad', 'sentence_good']
     """
 
-    what = "comments"
+    noun = "comments"
 
     def __init__(self) -> None:
         super().__init__("test")  # nothing is trained on them

@@ -32,11 +32,11 @@ class StdlibRetrieval(StdlibTask):
         ['passage', 'query']
     """
 
-    what = "docstrings of several paragraphs"
+    noun = "docstrings of several paragraphs"
 
     def examples(self) -> Iterator[Values]:
         """Returns the rows, ordered by file and line."""
-        return ({"query": one.summary, "passage": one.body} for one in parted(self.part))
+        return ({"query": one.summary, "passage": one.body} for one in texts_of(self.part))
 
 
 class StdlibSimilarity(StdlibTask):
@@ -50,11 +50,11 @@ class StdlibSimilarity(StdlibTask):
         ['label', 'pair', 'text']
     """
 
-    what = "docstrings of several paragraphs"
+    noun = "docstrings of several paragraphs"
 
     def examples(self) -> Iterator[Values]:
         """Yields the rows, ordered by file and line."""
-        texts = parted(self.part)
+        texts = texts_of(self.part)
         modules, packages = defaultdict(list), defaultdict(list)
         for one in texts:
             modules[one.module].append(one)
@@ -63,8 +63,8 @@ class StdlibSimilarity(StdlibTask):
             pools = (texts, packages[package_of(one.module)], modules[one.module], [one])
             for number, pool in enumerate(pools):
                 start = digest(f"{number} {one.summary}") % len(pool)
-                turned = pool[start:] + pool[:start]
-                if other := next((other for other in turned if grade(one, other) == number), None):
+                rotation = pool[start:] + pool[:start]
+                if other := next((other for other in rotation if grade(one, other) == number), None):
                     yield {"text": one.summary, "pair": other.body, "label": float(number)}
 
 
@@ -75,19 +75,19 @@ def grade(one: Parted, other: Parted) -> int:
     return 3 if one is other else 2 if one.module == other.module else 1
 
 
-def parted(part: str) -> list[Parted]:
+def texts_of(part: str) -> list[Parted]:
     """Returns the docstrings of a part, ordered by file and line."""
-    return [one for one in _all_parted() if part_of(one.body) == part]
+    return [one for one in _all_docstrings() if part_of(one.body) == part]
 
 
 @cache
-def _all_parted() -> list[Parted]:
+def _all_docstrings() -> list[Parted]:
     seen: set[str] = set()
-    found = []
+    docstrings = []
     for module, _, text in documentation():
         first, _, rest = text.partition("\n\n")
         summary, body = " ".join(first.split()), rest.strip()
         if len(summary) >= SHORTEST_SUMMARY and len(body) >= SHORTEST_BODY and not seen & {summary, body}:
             seen |= {summary, body}
-            found.append(Parted(module, summary, body))
-    return found
+            docstrings.append(Parted(module, summary, body))
+    return docstrings

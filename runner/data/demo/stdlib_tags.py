@@ -32,19 +32,19 @@ def roles(words: Sequence[str], kinds: Sequence[str]) -> list[str]:
         ...     "B-NAME", "O", "B-NAME", "O", "B-NAME", "O", "B-NAME", "O"])[6:]
         ['name', 'other', 'method', 'other', 'argument', 'other', 'name', 'other']
     """
-    found = []
+    labels = []
     for i, kind in enumerate(kinds):
         before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
         inside = words[:i].count("(") > words[:i].count(")")
-        called = after == "("
+        is_call = after == "("
         if kind != "B-NAME":
-            found.append("other")
+            labels.append("other")
         elif before in ("def", "class"):
-            found.append("definition")
+            labels.append("definition")
         elif before == ".":
-            found.append("method" if called else "attribute")
-        elif called:
-            found.append("call")
+            labels.append("method" if is_call else "attribute")
+        elif is_call:
+            labels.append("call")
         else:
-            found.append("argument" if after == "=" and inside else "name")
-    return found
+            labels.append("argument" if after == "=" and inside else "name")
+    return labels

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from importlib.util import decode_source
 from itertools import accumulate, islice, pairwise
 
-from tiryns.runner.data.demo.stdlib_text import SHORTEST, Documented, documented, library, source_files
+from tiryns.runner.data.demo.stdlib_text import SHORTEST, Documented, docstrings_in, library, source_files
 from tiryns.runner.data.read.rows import Values
 
 PARTS = ("train", "validation", "test")
@@ -45,9 +45,9 @@ Part = tuple[str, str, tuple[int, int]]
 
 
 class StdlibTask:
-    """The rows of one part (`train`, ...). A subclass makes the rows; its `what` names them in messages."""
+    """The rows of one part (`train`, ...). A subclass makes the rows; its `noun` names them in messages."""
 
-    what: str
+    noun: str
 
     def __init__(self, part: str) -> None:
         if part not in PARTS:
@@ -59,7 +59,7 @@ class StdlibTask:
         rows = list(self.examples())
         if not rows:
             raise FileNotFoundError(
-                f"no {self.what} in {library()}: this Python ships without the sources of its standard library; use "
+                f"no {self.noun} in {library()}: this Python ships without the sources of its standard library; use "
                 "files of your own, such as data=classification data.train=<path>"
             )
         return rows
@@ -70,7 +70,7 @@ class StdlibTask:
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        return f"{self.what} of Python {platform.python_version()}, {self.part}"
+        return f"{self.noun} of Python {platform.python_version()}, {self.part}"
 
 
 class StdlibDocstrings(StdlibTask):
@@ -81,7 +81,7 @@ class StdlibDocstrings(StdlibTask):
         ['id', 'label', 'text']
     """
 
-    what = "docstrings"
+    noun = "docstrings"
 
     def examples(self) -> Iterator[Values]:
         """Yields the docstrings, ordered by file and line."""
@@ -101,7 +101,7 @@ class StdlibTokens(StdlibTask):
         ['id', 'labels', 'words']
     """
 
-    what = "pieces of source"
+    noun = "pieces of source"
 
     def examples(self) -> Iterator[Values]:
         """Returns pieces of files in a shuffled order; the pieces of a file are ordered by line."""
@@ -128,11 +128,11 @@ class StdlibQuestions(StdlibTask):
         ['answers', 'context', 'id', 'question']
     """
 
-    what = "questions"
+    noun = "questions"
 
     def examples(self) -> Iterator[Values]:
         """Yields the questions, ordered by file and line."""
-        for (question, context), span in _asked().items():
+        for (question, context), span in _answer_spans().items():
             if part_of(context) == self.part:
                 texts, starts = ([context[slice(*span)]], [span[0]]) if span else ([], [])
                 yield {
@@ -152,18 +152,18 @@ def source_pieces(source: str) -> Iterator[tuple[int, list[str], list[str]]]:
     """Yields pieces of whole lines, which split no token: the number of the first line, the words, their BIO tags."""
     starts = [0, *accumulate(map(len, io.StringIO(source)))]  # as tokenize has lines: a form feed ends none
     tokens = list(_tokens(source))
-    crossed = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
+    inner_rows = {row for token, _ in tokens for row in range(token.start[0], token.end[0])}
     first, at = 1, 0
     for row in range(1, len(starts)):
-        if row in crossed or (row - first + 1 < LINES_OF_A_PIECE and row < len(starts) - 1):
+        if row in inner_rows or (row - first + 1 < LINES_OF_A_PIECE and row < len(starts) - 1):
             continue
         words, labels = [], []
         while at < len(tokens) and tokens[at][0].start[0] <= row:
             token, kind = tokens[at]
             begin, end = (starts[line - 1] + column for line, column in (token.start, token.end))
-            found = re.findall(r"\w+|[^\w\s]", source[begin:end])
-            words += found
-            labels += ["O"] * len(found) if kind == "OP" else [f"B-{kind}", *[f"I-{kind}"] * (len(found) - 1)]
+            parts = re.findall(r"\w+|[^\w\s]", source[begin:end])
+            words += parts
+            labels += ["O"] * len(parts) if kind == "OP" else [f"B-{kind}", *[f"I-{kind}"] * (len(parts) - 1)]
             at += 1
         if 4 <= len(words) <= MOST_WORDS:
             yield first, words, labels
@@ -189,7 +189,7 @@ def documentation() -> Iterator[tuple[str, Documented, str]]:
     """Yields module (as `email/message`), node and text of each docstring of enough length, ordered by file and line."""
     for path in source_files():
         module = path.relative_to(library()).with_suffix("").as_posix()
-        for node, docstring in documented(path.read_bytes()):
+        for node, docstring in docstrings_in(path.read_bytes()):
             if len(text := inspect.cleandoc(docstring)[:LONGEST_TEXT]) >= SHORTEST:
                 yield module, node, text
 
@@ -202,25 +202,25 @@ def package_of(module: str) -> str:
 @cache
 def labelled_docstrings() -> list[tuple[str, str]]:
     """Returns docstrings with their packages, for packages with `FEWEST_DOCSTRINGS` or more docstrings."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for module, _, text in documentation():
-        found.setdefault(text, package_of(module))
-    counts = Counter(found.values())
-    return [(text, label) for text, label in found.items() if counts[label] >= FEWEST_DOCSTRINGS]
+        packages.setdefault(text, package_of(module))
+    counts = Counter(packages.values())
+    return [(text, label) for text, label in packages.items() if counts[label] >= FEWEST_DOCSTRINGS]
 
 
 @cache
-def _asked() -> dict[tuple[str, str], tuple[int, int] | None]:
+def _answer_spans() -> dict[tuple[str, str], tuple[int, int] | None]:
     """Returns the span of each answer, by question and context, for some contexts; None if there is no answer."""
-    found: dict[tuple[str, str], tuple[int, int] | None] = {}
+    spans: dict[tuple[str, str], tuple[int, int] | None] = {}
     for _, node, text in documentation():
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("__"):
             head, parts = _signature(node)
             context = f"{head}\n\n{text}"
             if digest(context) // 10 % CONTEXTS_PER_QUESTIONED == 0:
                 for question, span in _questions(node.name, head, parts, text):
-                    found.setdefault((question, context), span)
-    return found
+                    spans.setdefault((question, context), span)
+    return spans
 
 
 def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
@@ -230,10 +230,10 @@ def _signature(node: ast.FunctionDef | ast.ClassDef) -> tuple[str, list[Part]]:
         head = f"class {node.name}("
         pieces += [("base", ast.unparse(base)) for base in node.bases]
     else:
-        head, given = f"def {node.name}(", node.args
-        positional = [*given.posonlyargs, *given.args]
-        defaults = [None] * (len(positional) - len(given.defaults)) + list(given.defaults) + given.kw_defaults
-        for argument, default in zip([*positional, *given.kwonlyargs], defaults, strict=True):
+        head, args = f"def {node.name}(", node.args
+        positional = [*args.posonlyargs, *args.args]
+        defaults = [None] * (len(positional) - len(args.defaults)) + list(args.defaults) + args.kw_defaults
+        for argument, default in zip([*positional, *args.kwonlyargs], defaults, strict=True):
             if argument.arg not in ("self", "cls"):
                 pieces.append(("parameter", argument.arg))
                 if default is not None:

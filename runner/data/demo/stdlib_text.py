@@ -38,7 +38,7 @@ class Stdlib:
 
     tokenized = False
     source: str
-    what: str
+    noun: str
 
     def texts(self) -> Iterator[str]:
         """Returns the texts; some of them may be repeated or too short to be documents."""
@@ -52,7 +52,7 @@ class Stdlib:
         """Returns the documents. Raises FileNotFoundError for a Python without sources."""
         if not self._documents:
             raise FileNotFoundError(
-                f"no {self.what} in {library()}: this Python ships without the sources of its standard library; choose "
+                f"no {self.noun} in {library()}: this Python ships without the sources of its standard library; choose "
                 "another source, such as data=files data.source=<path>"
             )
         return iter(self._documents)
@@ -64,7 +64,7 @@ class Stdlib:
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        return f"{self.what} of Python {platform.python_version()}"
+        return f"{self.noun} of Python {platform.python_version()}"
 
 
 class StdlibText(Stdlib):
@@ -77,16 +77,16 @@ class StdlibText(Stdlib):
         'The "assert" statement'
     """
 
-    source, what = "stdlib_text", "documentation"
+    source, noun = "stdlib_text", "documentation"
 
     def texts(self) -> Iterator[str]:
         """Returns topics and docstrings; a sign that is repeated four times or more is kept three times."""
-        found = [[text for _, text in documented(path.read_bytes())] for path in source_files()]
+        groups = [[text for _, text in docstrings_in(path.read_bytes())] for path in source_files()]
         with suppress(ImportError):  # some distributions package it apart
             from pydoc_data.topics import topics
 
-            found.insert(0, [topics[name] for name in sorted(topics)])
-        return (_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in chain.from_iterable(found))
+            groups.insert(0, [topics[name] for name in sorted(topics)])
+        return (_RULE.sub(r"\1\1\1", inspect.cleandoc(text).strip()) for text in chain.from_iterable(groups))
 
 
 @cache
@@ -113,7 +113,7 @@ def _listing(library: Path) -> str:
     return listing.hexdigest()
 
 
-def parsed(source: bytes) -> ast.Module | None:
+def parse(source: bytes) -> ast.Module | None:
     """Returns the syntax tree of a module; None if the source is not valid Python, as in templates."""
     try:
         with warnings.catch_warnings(action="ignore"):  # invalid escapes in old sources
@@ -122,17 +122,17 @@ def parsed(source: bytes) -> ast.Module | None:
         return None
 
 
-def documented(source: bytes) -> Iterator[tuple[Documented, str]]:
+def docstrings_in(source: bytes) -> Iterator[tuple[Documented, str]]:
     """Yields each module, class or function with a docstring, and the docstring, by line; nothing for invalid Python."""
-    tree = parsed(source)
+    tree = parse(source)
     nodes: list[ast.AST] = [] if tree is None else [tree]
-    found: list[Documented] = []
+    definitions: list[Documented] = []
     while nodes:  # definitions stand in lists of statements, so that expressions are not searched
         if isinstance(node := nodes.pop(), Documented):
-            found.append(node)
+            definitions.append(node)
         for field in ("body", "orelse", "handlers", "finalbody", "cases"):
             nodes += getattr(node, field, ())
-    for one in sorted(found, key=lambda one: getattr(one, "lineno", 0)):
+    for one in sorted(definitions, key=lambda one: getattr(one, "lineno", 0)):
         if text := ast.get_docstring(one, clean=False):
             yield one, text
 
@@ -147,7 +147,7 @@ class StdlibCode(Stdlib):
         'def __init__(self, optionalRelease, mandatoryRelease, compiler_flag):'
     """
 
-    source, what = "stdlib_code", "source code"
+    source, noun = "stdlib_code", "source code"
 
     def texts(self) -> Iterator[str]:
         """Returns the functions of all files."""
@@ -161,7 +161,7 @@ def functions(source: bytes) -> Iterator[str]:
         >>> list(functions(b'def one():\\n    "What it does."\\n    return 1\\n'))
         ['def one():\\n    return 1']
     """
-    tree = parsed(source)
+    tree = parse(source)
     try:
         lines = source.decode("utf-8").split("\n")
     except UnicodeDecodeError:
@@ -170,11 +170,11 @@ def functions(source: bytes) -> Iterator[str]:
         return
     bodies = [tree.body, *(node.body for node in tree.body if isinstance(node, ast.ClassDef))]
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
-    found = [node for body in bodies for node in body if isinstance(node, kinds)]
-    for node in sorted(found, key=lambda node: node.lineno):
-        kept = lines[node.lineno - 1 : node.end_lineno]
+    definitions = [node for body in bodies for node in body if isinstance(node, kinds)]
+    for node in sorted(definitions, key=lambda node: node.lineno):
+        code_lines = lines[node.lineno - 1 : node.end_lineno]
         if ast.get_docstring(node, clean=False) is not None:
             first, last = node.body[0].lineno, node.body[0].end_lineno
             assert last is not None
-            kept = lines[node.lineno - 1 : first - 1] + lines[last : node.end_lineno]
-        yield textwrap.dedent("\n".join(kept)).strip()
+            code_lines = lines[node.lineno - 1 : first - 1] + lines[last : node.end_lineno]
+        yield textwrap.dedent("\n".join(code_lines)).strip()

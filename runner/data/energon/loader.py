@@ -139,7 +139,7 @@ class EnergonDataloader:
         self._num_workers: int = getattr(dataloader, "num_workers", 0)
         self._taken = 0
         """Batches since the loader began or was restored, skipped ones included."""
-        self._known: tuple[Any, int] = None, 0
+        self._state: tuple[Any, int] = None, 0
         """The last known state as plain values, and the number of batches since then."""
 
     def __iter__(self) -> Self:
@@ -151,14 +151,14 @@ class EnergonDataloader:
             batch = self._fetch()
         except workers.WorkerDeath as death:
             batch = self._after(death)
-        state, behind = self._known
-        self._known = state, behind + 1
+        state, behind = self._state
+        self._state = state, behind + 1
         if self.skip_budget is not None:
             self.skip_budget.take(batch)
         return batch
 
     def _fetch(self) -> Any:
-        count = 1 if self._taken else self._known[1] + 1
+        count = 1 if self._taken else self._state[1] + 1
         if starts := self._num_workers and not self._taken:
             workers.wait_before_fork(self._num_workers)
             workers.watch.listen()
@@ -179,7 +179,7 @@ class EnergonDataloader:
             raise death
         self.dataloader = self._remake()
         self._batches = _Batches(self.dataloader, cyclic_iter(self.dataloader))
-        state, behind = self._known
+        state, behind = self._state
         log.warning("%s; new processes read %d batches again and continue", death, behind)
         self._taken = 0
         self.dataloader.restore_state_rank(from_plain(state))
@@ -200,22 +200,22 @@ class EnergonDataloader:
         With a budget, or if only an old state is known, a dict: `state`, `skip` (batches since), `stock` (budget state).
         """
         skip_budget = self.skip_budget.state() if self.skip_budget is not None else None
-        if self._taken >= max(1, self._num_workers) or (self._known[0] is None and not self._num_workers):
+        if self._taken >= max(1, self._num_workers) or (self._state[0] is None and not self._num_workers):
             with suppress(workers.WorkerDeath):  # the dead do not answer
                 state = to_plain(workers.ask(self._batches, self.dataloader.save_state_rank))
-                self._known = state, 0
+                self._state = state, 0
                 return state if skip_budget is None else {"state": state, "skip": 0, "stock": skip_budget}
-        return {"state": self._known[0], "skip": self._known[1], "stock": skip_budget}
+        return {"state": self._state[0], "skip": self._state[1], "stock": skip_budget}
 
     def restore_state(self, state: Any) -> None:
         """Resumes where a stream of the same layout saved `state`; call it before the first batch."""
         assert not self._taken, "restore_state comes before the first batch"
-        ours = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
-        saved = state if ours else {"state": state, "skip": 0, "stock": None}
-        self.dataloader.restore_state_rank(from_plain(saved["state"]))  # which energon changes
-        self._known = saved["state"], saved["skip"]
-        if self.skip_budget is not None and saved["stock"] is not None:
-            self.skip_budget.restore(saved["stock"])
+        has_counts = isinstance(state, dict) and set(state) == {"state", "skip", "stock"}
+        entry = state if has_counts else {"state": state, "skip": 0, "stock": None}
+        self.dataloader.restore_state_rank(from_plain(entry["state"]))  # which energon changes
+        self._state = entry["state"], entry["skip"]
+        if self.skip_budget is not None and entry["stock"] is not None:
+            self.skip_budget.restore(entry["stock"])
 
     def close(self) -> None:
         """Ends the workers at once; garbage collection would wait 5 seconds for them."""

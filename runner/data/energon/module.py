@@ -10,7 +10,7 @@ from megatron.energon import SavableDataLoader, SavableDataset, TaskEncoder, Wor
 from tiryns.runner.data.energon import source
 from tiryns.runner.data.energon.loader import EnergonDataloader, EnergonPass, savable_loader, worker_safe
 from tiryns.runner.data.energon.tasks import ConversationTaskEncoder, MultiModalSampleConfig, flat_tensors
-from tiryns.runner.data.replicas import Replica, find_replica, gathered
+from tiryns.runner.data.replicas import Replica, find_replica, gather_objects
 from tiryns.runner.data.vision.conversation_encoder import ConversationEncoder
 from tiryns.runner.data.vision.conversations import ConversationReader
 from tiryns.runner.samplers.base import differences
@@ -137,14 +137,14 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         if split not in PARTS:
             raise ValueError(f"Invalid value for split: {split!r}; there are: {', '.join(PARTS)}")
         source.check_source(self.path, self.allow_dataset_code)
-        shared: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "worker_config": worker_config,
             "batch_size": self.micro_batch_size,
             "task_encoder": self.make_task_encoder(split, self.errors[split]),
         }
         dataset: SavableDataset
         if split == "val":
-            dataset = energon.get_val_dataset(self.path, split_part="val", **shared)
+            dataset = energon.get_val_dataset(self.path, split_part="val", **arguments)
         else:
             ranks, workers = worker_config.world_size, max(1, worker_config.num_workers)
             if (count := source.count_samples(self.path, "train")) < ranks * workers:
@@ -155,7 +155,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
                 dataset = energon.get_train_dataset(
                     self.path, shuffle_buffer_size=self.shuffle_buffer_size,
                     max_samples_per_sequence=self.max_samples_per_sequence,
-                    packing_buffer_size=self.packing_buffer_size, **shared, **self.train_options,
+                    packing_buffer_size=self.packing_buffer_size, **arguments, **self.train_options,
                 )  # fmt: skip
             except TypeError as error:
                 if not self.train_options:
@@ -166,9 +166,9 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def make_task_encoder(self, split: str, errors: source.ErrorCollector) -> TaskEncoder:
         """Returns the task encoder of a split: the given one, or an encoder of conversations about images."""
-        given = self.task_encoder if split == "train" else self.validation_task_encoder
-        if given is not None:
-            return given
+        encoder = self.task_encoder if split == "train" else self.validation_task_encoder
+        if encoder is not None:
+            return encoder
         return ConversationTaskEncoder(
             encoder=self.make_encoder(), reader=ConversationReader({}, caption_prompt="describe the image."),
             collate=flat_tensors, row_length=self.row_length, errors=errors,
@@ -176,11 +176,11 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def make_encoder(self) -> ConversationEncoder:
         """Returns the encoder of conversations. Raises ValueError for a `multimodal_sample_config` of another kind."""
-        given = self.multimodal_sample_config
-        samples = MultiModalSampleConfig() if given is None else given
+        config = self.multimodal_sample_config
+        samples = MultiModalSampleConfig() if config is None else config
         if not isinstance(samples, MultiModalSampleConfig):
             raise ValueError(
-                f"multimodal_sample_config is a {type(given).__name__}: give a MultiModalSampleConfig, or a task_encoder"
+                f"multimodal_sample_config is a {type(config).__name__}: give a MultiModalSampleConfig, or a task_encoder"
             )
         return samples.encoder(self.tokenizer, self.image_processor, self.seq_length)
 
@@ -231,7 +231,7 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
         """Returns the layout and the states of all replicas' streams; all ranks must call it (collective)."""
         if self.train_dataloader_object is None:
             return {}
-        streams = gathered(self.train_dataloader_object.save_state(), self.data_parallel())
+        streams = gather_objects(self.train_dataloader_object.save_state(), self.data_parallel())
         return {"layout": self.layout_of_stream(), "streams": streams}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -247,10 +247,10 @@ class EnergonMultiModalDataModule(pl.LightningDataModule):
 
     def layout_of_stream(self) -> dict[str, object]:
         """Returns the settings that the state of a stream depends on."""
-        own = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
+        names = ("num_workers", "shuffle_buffer_size", "max_samples_per_sequence", "micro_batch_size")
         return {
             "data": source.fingerprint(self.path), "ranks": self.data_parallel().size,
-            **{f"data.{name}": getattr(self, name) for name in (*own, "packing_buffer_size", "row_length")},
+            **{f"data.{name}": getattr(self, name) for name in (*names, "packing_buffer_size", "row_length")},
             "sampler.global_batch_size": self.global_batch_size, "data.max_length": self.seq_length,
             "data.train_options": repr(sorted(self.train_options.items())), "seed": self.seed,
         }  # fmt: skip

@@ -102,20 +102,20 @@ def prepare(
     """
     pictures = ImageFolder(images)
     reader = ConversationReader(columns, caption_prompt="")
-    found = _read(rows, reader)
-    held_out = np.zeros(len(found), dtype=bool)
+    pairs = _read(rows, reader)
+    is_validation = np.zeros(len(pairs), dtype=bool)
     if validation_rows is not None:
-        found += _read(Path(validation_rows), reader)
-        held_out = np.arange(len(found)) >= len(held_out)
+        pairs += _read(Path(validation_rows), reader)
+        is_validation = np.arange(len(pairs)) >= len(is_validation)
     elif validation:
         try:  # no image, or text without one, is on both sides
-            held_out = are_held_out([c.image_key() for _, c in found], validation, seed)
+            is_validation = are_held_out([c.image_key() for _, c in pairs], validation, seed)
         except ValueError as error:
             raise ValueError(str(error).replace("data.validation_documents", "--validation")) from None
     # Energon shuffles within a buffer only, so neighbours in the file are put apart.
-    order: list[int] = np.random.default_rng(seed).permutation(len(found)).tolist()
-    files = ((i, _files(*found[i], pictures, reader.columns)) for i in order)
-    samples = (("val" if held_out[i] else "train", content) for i, content in files)
+    order: list[int] = np.random.default_rng(seed).permutation(len(pairs)).tolist()
+    files = ((i, _files(*pairs[i], pictures, reader.columns)) for i in order)
+    samples = (("val" if is_validation[i] else "train", content) for i, content in files)
     return write_shards(samples, folder, samples_per_shard)
 
 
@@ -123,8 +123,8 @@ def prepare_shapes(folder: Path, samples_per_shard: int, seed: int) -> dict[str,
     """Writes the drawn scenes that `data=shapes` trains and validates on."""
     with tempfile.TemporaryDirectory() as there:
         train = Scenes("train", TRAIN_SCENES).export(Path(there))
-        held_out = Scenes("validation", VALIDATION_SCENES).export(Path(there))
-        return prepare(train, Path(there) / "images", folder, str(held_out), 0, {}, samples_per_shard, seed)
+        validation = Scenes("validation", VALIDATION_SCENES).export(Path(there))
+        return prepare(train, Path(there) / "images", folder, str(validation), 0, {}, samples_per_shard, seed)
 
 
 def _read(path: Path, reader: ConversationReader) -> list[tuple[Row, Conversation]]:
@@ -135,12 +135,12 @@ def _files(
     row: Row, conversation: Conversation, pictures: ImageFolder, columns: Mapping[str, str]
 ) -> dict[str, bytes]:
     """Returns the files of a sample by ending: its row as json with default column names, and its unchanged images."""
-    given = {name: row.values[other] for name, other in columns.items() if other in row.values}
+    row_values = {name: row.values[other] for name, other in columns.items() if other in row.values}
     files = {}
     for number, reference in enumerate(conversation.images):
         path = pictures.path(reference, conversation.name())
         content = path.read_bytes()
         decode_image(content, f"{conversation.name()}: the image {reference!r}")
         files[f"{number}{path.suffix.lower()}"] = content
-    values = {**given, "id": conversation.id, "image": list(files)}
+    values = {**row_values, "id": conversation.id, "image": list(files)}
     return {"json": json.dumps(values, ensure_ascii=False).encode(), **files}

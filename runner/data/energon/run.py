@@ -60,10 +60,10 @@ class EvaluationPass:
         batches = iter(self.loader)
         while True:
             micro_batch = next(batches, None)
-            unfinished = torch.tensor(float(micro_batch is not None), device=self.device)
+            num_unfinished = torch.tensor(float(micro_batch is not None), device=self.device)
             if self.replica.size > 1:
-                torch.distributed.all_reduce(unfinished, group=self.replica.group)
-            if not unfinished:
+                torch.distributed.all_reduce(num_unfinished, group=self.replica.group)
+            if not num_unfinished:
                 return
             yield named_share([self.filler() if micro_batch is None else micro_batch])
 
@@ -92,8 +92,8 @@ class ReadConversations(ConversationTaskEncoder):
     def encode_sample(self, sample: Sample) -> FoundConversation:
         """Returns the conversation of a sample. Raises ValueError if the sample has none."""
         conversation, _ = read_conversation(sample, self.reader)
-        named = conversation._replace(images=[_file(sample, name) for name in conversation.images])
-        return FoundConversation.derive_from(sample, conversation=named, identity=identity(sample))
+        with_files = conversation._replace(images=[_file(sample, name) for name in conversation.images])
+        return FoundConversation.derive_from(sample, conversation=with_files, identity=identity(sample))
 
 
 class ShardImages:
@@ -109,8 +109,8 @@ class ShardImages:
 class Examples:
     """The conversations of a split, and the number of each sample by its identity."""
 
-    def __init__(self, found: Iterable[FoundConversation], encoder: ConversationEncoder) -> None:
-        by_name = {item.identity: item.conversation for item in found}
+    def __init__(self, samples: Iterable[FoundConversation], encoder: ConversationEncoder) -> None:
+        by_name = {item.identity: item.conversation for item in samples}
         self.examples = list(by_name.values())
         self.numbers = {name: number for number, name in enumerate(by_name)}
         self.encoder, self.images = encoder, ShardImages()
@@ -123,9 +123,9 @@ def _file(sample: Sample, name: str) -> str:
     """Returns the path `data set#file` of an image: the file with the ending `name`, else the first that is not text."""
     assert sample.__sources__
     source = sample.__sources__[0]
-    named = f"{sample.__key__}.{name}"
+    file_name = f"{sample.__key__}.{name}"
     others = (file for file in source.file_names if not file.endswith((".json", ".txt")))
-    return f"{source.dataset_path}#{named if named in source.file_names else next(others, name)}"
+    return f"{source.dataset_path}#{file_name if file_name in source.file_names else next(others, name)}"
 
 
 SHARED = (
@@ -169,8 +169,8 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         self.vision = find_processor(self.settings, self._texts)
         self.tokenizer, self.image_processor = self.vision.tokenizer, self.vision.processor.image_processor
         if count_samples(self.path, "val"):
-            found = samples_in_order(self.path, "val", ReadConversations(self.read_row))
-            self.validation = {"validation": Examples(found, self.make_encoder())}
+            samples = samples_in_order(self.path, "val", ReadConversations(self.read_row))
+            self.validation = {"validation": Examples(samples, self.make_encoder())}
         self.validation_names = [*self.validation]
         self.prepared = True
 
@@ -251,17 +251,17 @@ class EnergonData(ConversationData, EnergonMultiModalDataModule, RunData):
         return {"data": fingerprint(self.path), "order": {"workers": self.settings.num_workers}}
 
     def describe(self) -> dict[str, str]:
-        what = "samples" if self.packing_buffer_size is None else f"rows of up to {self.row_length} tokens"
+        unit = "samples" if self.packing_buffer_size is None else f"rows of up to {self.row_length} tokens"
         return {
             "source": f"energon data set {self.path}",
             "training": f"{self.num_samples:,} samples",
             **{name: f"{len(examples):,} samples" for name, examples in self.validation.items()},
             "vocabulary": f"{len(self.tokenizer):,} tokens",
-            "global batch": f"{self.global_batch_size} {what}",
+            "global batch": f"{self.global_batch_size} {unit}",
             "micro-batch": f"{self.micro_batch_size} of them, {self.layout}",
         }
 
     def _texts(self) -> Iterator[str]:
-        found = samples_in_order(self.path, "train", ReadConversations(self.read_row))
-        first = islice(found, self.settings.tokenizer_samples)
+        samples = samples_in_order(self.path, "train", ReadConversations(self.read_row))
+        first = islice(samples, self.settings.tokenizer_samples)
         return conversation_texts(item.conversation for item in first)

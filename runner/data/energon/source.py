@@ -34,19 +34,19 @@ class UnreadableSample(ValueError):
 class ErrorCollector:
     """Collects messages on samples that a loader process could not read; the next batch carries the messages.
 
-    `SkipBudget` counts them in the training process. More than `allowed` are an error here too: bad streams must end.
+    `SkipBudget` counts them in the training process. More than `limit` are an error here too: bad streams must end.
     """
 
-    def __init__(self, allowed: int) -> None:
-        self.allowed = allowed
-        self.known: set[str] = set()
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.messages: set[str] = set()
         self.pending: list[str] = []
 
     def add(self, message: str) -> None:
         """Adds a skipped sample. Raises UnreadableSample if there are more than allowed."""
-        self.known.add(message)
-        if len(self.known) > self.allowed:
-            raise UnreadableSample(one_too_many(message, self.allowed))
+        self.messages.add(message)
+        if len(self.messages) > self.limit:
+            raise UnreadableSample(one_too_many(message, self.limit))
         self.pending.append(message)
 
     def handle(self, error: Exception, sample: object, sources: Sequence[SourceInfo] | None) -> None:
@@ -58,22 +58,22 @@ class ErrorCollector:
 
     def drain(self) -> list[str]:
         """Returns the messages since the last call."""
-        found, self.pending = self.pending, []
-        return found
+        messages, self.pending = self.pending, []
+        return messages
 
 
-def one_too_many(message: str, allowed: int) -> str:
-    """Returns the message for a sample that exceeds the `allowed` number of skipped ones."""
-    if allowed:
-        return f"{message}. More than data.max_bad_samples={allowed} samples cannot be used"
+def one_too_many(message: str, limit: int) -> str:
+    """Returns the message for a sample that exceeds the `limit` number of skipped ones."""
+    if limit:
+        return f"{message}. More than data.max_bad_samples={limit} samples cannot be used"
     return f"{message}. To leave out such samples, set data.max_bad_samples to the number of them to accept"
 
 
 class SkipBudget:
     """Counts the samples that a stream has given and left out, for checkpoints."""
 
-    def __init__(self, allowed: int) -> None:
-        self.allowed = allowed
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.samples = self.too_long = 0
         self.bad: list[str] = []
 
@@ -85,15 +85,15 @@ class SkipBudget:
             self.check(micro_batch)
 
     def check(self, micro_batch: object) -> None:
-        """Removes `bad` from a micro-batch and counts each message once. UnreadableSample for more than `allowed`."""
+        """Removes `bad` from a micro-batch and counts each message once. UnreadableSample for more than `limit`."""
         if not isinstance(micro_batch, dict):
             return
         micro_batch.pop("too_long", 0)
         for message in micro_batch.pop("bad", ()):
             if message not in self.bad:
                 self.bad.append(message)
-                if len(self.bad) > self.allowed:
-                    raise UnreadableSample(one_too_many(message, self.allowed))
+                if len(self.bad) > self.limit:
+                    raise UnreadableSample(one_too_many(message, self.limit))
                 log.warning("left out: %s", message)
 
     def state(self) -> dict[str, Any]:
@@ -194,8 +194,8 @@ def count_samples(path: str, split: str) -> int:
     """Returns the number of samples of a split, 0 without such a split. ValueError for an unreadable data set."""
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
-        loaded = load_dataset(path)
-        found = loaded.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
+        loader = load_dataset(path)
+        content = loader.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
     except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds
@@ -203,7 +203,7 @@ def count_samples(path: str, split: str) -> int:
             f"the energon data set {path!r} cannot be read ({reason_of(error)}): a file of its {META} is missing "
             "or damaged; index its shards again by: energon prepare FOLDER"
         ) from error
-    return sum(len(part.dataset) for part in found.datasets)
+    return sum(len(part.dataset) for part in content.datasets)
 
 
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:

@@ -135,15 +135,15 @@ class ConversationTaskEncoder(TaskEncoder):
         """Returns the tokens, labels and pixels of a sample, or the problem that prevents them."""
         try:
             conversation, files = read_conversation(sample, self.reader)
-            said = f"{conversation.name()}: the image"
-            images = [decode_image(files[name], f"{said} {name!r}") for name in conversation.images]
+            place_text = f"{conversation.name()}: the image"
+            images = [decode_image(files[name], f"{place_text} {name!r}") for name in conversation.images]
             text, inputs = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
             too_long = isinstance(error, SampleTooLong)
             return EncodedSample.derive_from(sample, problem=str(error), too_long=too_long)
         ids, labels, prompt_length, _ = text
-        made = {"input_ids": ids, "labels": labels, "prompt_length": prompt_length}
-        return EncodedSample.derive_from(sample, images=inputs, **made)
+        fields = {"input_ids": ids, "labels": labels, "prompt_length": prompt_length}
+        return EncodedSample.derive_from(sample, images=inputs, **fields)
 
     def select_samples_to_pack(self, samples: list[EncodedSample]) -> list[list[EncodedSample]]:
         """Returns the samples of each row; packs whole samples into rows by best fit."""
@@ -161,13 +161,13 @@ class ConversationTaskEncoder(TaskEncoder):
         """Returns a micro-batch with `sample_names`, `bad` (problems) and `too_long` (number skipped for length)."""
         flat = [s for one in samples for s in (one.samples if isinstance(one, PackedSamples) else [one])]
         good = [sample for sample in flat if sample.problem is None]
-        skipped = [s.too_long and self.encoder.too_long == "skip" for s in flat]
-        bad = [s.problem for s, skip in zip(flat, skipped, strict=True) if s.problem is not None and not skip]
+        skips = [s.too_long and self.encoder.too_long == "skip" for s in flat]
+        bad = [s.problem for s, skip in zip(flat, skips, strict=True) if s.problem is not None and not skip]
         return {
             **(self.collate(self._flat(good)) if good else self.filler()),
             "sample_names": [place(sample) for sample in good],
             "bad": [*self.errors.drain(), *bad],
-            "too_long": sum(skipped),
+            "too_long": sum(skips),
         }
 
     def filler(self) -> MicroBatch:
@@ -208,10 +208,10 @@ def read_conversation(sample: Sample, reader: ConversationReader) -> tuple[Conve
             "and images (CrudeWebdataset in .nv-meta/dataset.yaml), or give a task encoder of your own"
         )
     if not isinstance(row, Mapping):
-        found = f"its json is {row!r:.200}"
+        problem = f"its json is {row!r:.200}"
         if row is None:
-            found = f"has no file ending in .json, only {', '.join(files)}"
-        raise ValueError(f"{where}: {found}; expected an object with named columns")
+            problem = f"has no file ending in .json, only {', '.join(files)}"
+        raise ValueError(f"{where}: {problem}; expected an object with named columns")
     conversation = reader(Row(where, row), 0)
     for name in conversation.images:
         if not isinstance(files.get(name), bytes):

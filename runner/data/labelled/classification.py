@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, tokenized
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, encode
 from tiryns.runner.data.labelled.labels import (
     MULTI,
     REGRESSION,
     SINGLE,
     LabelCounts,
     Labels,
-    counted,
+    counts_of,
     known_labels,
     majority_accuracy,
     names_of,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
-from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spelled, truth_of
+from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spell, truth_of
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow, first_names
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows
@@ -64,7 +64,7 @@ class LabelledSequences(TaskSequences):
 
     def label_counts(self) -> LabelCounts:
         """Returns how many examples have each label, and how many examples are labelled."""
-        return counted(self.labels, len(self.names))
+        return counts_of(self.labels, len(self.names))
 
 
 def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:
@@ -89,11 +89,11 @@ class ClassificationReader(ExampleReader[Labelled]):
         self.text_column, self.pair_column = text_column, pair_column
         self.label_column, self.id_column = label_column, id_column
         self.label_columns = names_of(label_columns, "data.label_columns")
-        self._given = (names_of(labels) or self.label_columns, problem_type, label_separator)
+        self._preset = (names_of(labels) or self.label_columns, problem_type, label_separator)
         self._label_by(Labels)
 
     def _label_by(self, rule: type[Labels]) -> None:
-        self.labels = rule(*self._given)
+        self.labels = rule(*self._preset)
         self.labels.one_hot = bool(self.label_columns)
 
     def columns(self) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         """Joins one-hot columns into a list in the label column. A row in which all of them are empty gets no label."""
         if not self.label_columns:
             return rows
-        found = []
+        joined_rows = []
         for row in rows.rows:
             with rows.bad.row():
                 values = {name: value for name, value in row.values.items() if name != self.label_column}
@@ -121,13 +121,13 @@ class ClassificationReader(ExampleReader[Labelled]):
                             problem = f"column {name!r} holds {row.values[name]!r:.40}, expected 0 or 1"
                             raise BadRow(row.where, problem, "neither 0 nor 1")
                     values[self.label_column] = [n for n in self.label_columns if truth_of(row.values[n])]
-                found.append(row._replace(values=values))
-        return rows._replace(rows=found)
+                joined_rows.append(row._replace(values=values))
+        return rows._replace(rows=joined_rows)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Labelled]:
-        found, names = [], self.label_columns or [self.label_column]
-        given = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
-        classes = self.labels.named_by(rows.class_names.get(self.label_column), given)
+        examples, names = [], self.label_columns or [self.label_column]
+        labels = (self.labels.as_read(row.values.get(self.label_column)) for row in rows.rows)
+        classes = self.labels.class_names(rows.class_names.get(self.label_column), labels)
         for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 text = row.text(self.text_column, "data.text_column")
@@ -141,8 +141,8 @@ class ClassificationReader(ExampleReader[Labelled]):
                     where = f"column{'s' if self.label_columns else ''} {', '.join(map(repr, names))}"
                     raise BadRow(row.where, f"there is no label in {where}", "no label")
                 name = row.id(self.id_column, number)
-                found.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
-        return found
+                examples.append(Labelled(name, text, pair, LocatedLabel(label, row.where)))
+        return examples
 
     def read_by(self, rule: LabelRule) -> None:
         """Sets the rule. By `FROM_ZERO`, integers are classes from 0 up. Only `AS_NAMED` refuses doubtful labels."""
@@ -152,14 +152,14 @@ class ClassificationReader(ExampleReader[Labelled]):
 
     def learn(self, examples: list[Labelled], rows: Rows) -> None:
         """Takes the problem type and the names of the labels from the training examples."""
-        found = [e.label for e in examples if e.label.label is not None]
-        undecided = self.labels.checked and not self._given[0] and self._given[1] == "auto"
-        undecided = undecided and self.label_column not in rows.class_names
+        entries = [e.label for e in examples if e.label.label is not None]
+        infers_type = self.labels.checked and not self._preset[0] and self._preset[1] == "auto"
+        infers_type = infers_type and self.label_column not in rows.class_names
         if self.labels.checked:
-            check_vectors(found, undecided)
+            check_vectors(entries, infers_type)
         self.labels.learn([e.label for e in examples], rows.textual, rows.class_names.get(self.label_column))
-        if undecided and self.labels.problem_type == SINGLE:
-            self.labels.decision = self.labels.decision or joined_classes_note(found)
+        if infers_type and self.labels.problem_type == SINGLE:
+            self.labels.decision = self.labels.decision or joined_classes_note(entries)
         if self.labels.decision:
             log.info("labels: %s", self.describe()["labels"])
 
@@ -171,7 +171,7 @@ class ClassificationReader(ExampleReader[Labelled]):
         columns = (texts, pairs) if self.pair_column else (texts,)
         with_types = self.pair_column is not None and "token_type_ids" in tokenizer.model_input_names
         ids, types = [], []
-        for _, encoding in tokenized(tokenizer, *columns, truncation=True, max_length=max_length):
+        for _, encoding in encode(tokenizer, *columns, truncation=True, max_length=max_length):
             ids.append(encoding.ids)
             types.append(encoding.type_ids if with_types else [])
         sequences = LabelledSequences(examples, ids, types if with_types else None)
@@ -195,13 +195,13 @@ class ClassificationReader(ExampleReader[Labelled]):
         for e in examples:
             label = e.label.label
             if label is not None:
-                shown = ", ".join(map(spelled, label)) if isinstance(label, list) else spelled(label)
-                places.setdefault((e.text, e.pair), {}).setdefault(shown, e.where)
+                name = ", ".join(map(spell, label)) if isinstance(label, list) else spell(label)
+                places.setdefault((e.text, e.pair), {}).setdefault(name, e.where)
         return [
             f"{shorten(text, 60, placeholder='...')!r} is "
-            + " and ".join(f"{shown or 'none'} ({where})" for shown, where in found.items())
-            for (text, _), found in places.items()
-            if len(found) > 1
+            + " and ".join(f"{name or 'none'} ({where})" for name, where in labels.items())
+            for (text, _), labels in places.items()
+            if len(labels) > 1
         ]
 
     def strata(self, examples: list[Labelled]) -> list[str]:
@@ -209,8 +209,8 @@ class ClassificationReader(ExampleReader[Labelled]):
         if self.labels.problem_type == REGRESSION:
             return super().strata(examples)
         targets = map(self.target, examples)
-        chosen = ([t] if self.labels.problem_type == SINGLE else np.flatnonzero(t) for t in targets)
-        return ["\0".join(self.labels.names[number] for number in numbers) for numbers in chosen]
+        classes = ([t] if self.labels.problem_type == SINGLE else np.flatnonzero(t) for t in targets)
+        return ["\0".join(self.labels.names[number] for number in numbers) for numbers in classes]
 
     def collator_arguments(self) -> TaskArguments:
         return {"labels": self.labels.names, "problem_type": self.labels.problem_type}
@@ -227,8 +227,8 @@ class ClassificationReader(ExampleReader[Labelled]):
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Returns the accuracy of predicting the most frequent label, or in regression the MSE of predicting the mean."""
         assert isinstance(sequences, LabelledSequences)
-        if sequences.problem_type == REGRESSION and len(known := known_labels(sequences.labels)):
-            return {"constant_mse": float(known.var())}
+        if sequences.problem_type == REGRESSION and len(targets := known_labels(sequences.labels)):
+            return {"constant_mse": float(targets.var())}
         return majority_accuracy(sequences.labels) if sequences.problem_type == SINGLE else {}
 
     def describe(self) -> dict[str, str]:
@@ -238,18 +238,18 @@ class ClassificationReader(ExampleReader[Labelled]):
         return {"labels": labels + (f" ({self.labels.decision})" if self.labels.decision else "")}
 
 
-def check_vectors(found: Sequence[LocatedLabel], as_text: bool) -> None:
+def check_vectors(entries: Sequence[LocatedLabel], as_text: bool) -> None:
     """Raises ValueError if all labels are vectors of 0 and 1 of the same length, with an entry for each class.
 
     With `as_text`, text with three or more entries is a vector too.
     """
-    lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in found]
+    lists = [_vector(one.label) if as_text or isinstance(one.label, list) else [] for one in entries]
     length = len(lists[0]) if lists else 0
     if length > 1 and {len(one) for one in lists} == {length}:
         classes = "; if each text is one class, say data.problem_type=single_label"
-        classes = "" if isinstance(found[0].label, list) else classes
+        classes = "" if isinstance(entries[0].label, list) else classes
         raise ValueError(
-            f"{found[0].where}: the label {found[0].label!r:.40} reads as {length} labels with a 1 for each class "
+            f"{entries[0].where}: the label {entries[0].label!r:.40} reads as {length} labels with a 1 for each class "
             f"that the row has: write a list of them, or a column per class and 'data.label_columns=[a,b,...]'{classes}"
         )
 
@@ -262,14 +262,14 @@ def _vector(label: object) -> list[object]:
     return items if all(x in ("0", "1") or (isinstance(x, int) and x in (0, 1)) for x in items) else []
 
 
-def joined_classes_note(found: Sequence[LocatedLabel]) -> str:
+def joined_classes_note(entries: Sequence[LocatedLabel]) -> str:
     """Returns a note if most labels look like several labels with a separator; an empty text otherwise."""
-    cells = [one.label for one in found if isinstance(one.label, str)]
+    cells = [one.label for one in entries if isinstance(one.label, str)]
     for sign in _SEPARATORS:
         parts = [{part.strip() for part in cell.split(sign)} for cell in cells]
-        counts = Counter(part for some in parts for part in some)
-        joined = sum(len(some) > 1 for some in parts)
-        if 2 * joined > len(cells) and 2 * sum(count > 1 for count in counts.values()) > len(counts):
+        counts = Counter(part for names in parts for part in names)
+        num_joined = sum(len(names) > 1 for names in parts)
+        if 2 * num_joined > len(cells) and 2 * sum(count > 1 for count in counts.values()) > len(counts):
             sign = sign.strip()
             several = f"data.label_separator=\"'{sign}'\" makes several labels of each"
             return f"as they are written, though most hold {sign!r}; {several}"

@@ -10,7 +10,7 @@ from tiryns.runner.data.labelled import spelling
 from tiryns.runner.data.read.bad_rows import AdvisedError, MissingColumn, first_of
 from tiryns.runner.data.read.delimited import share_repeated
 from tiryns.runner.data.read.rows import Rows
-from tiryns.runner.run.command.words import typed, typed_setting
+from tiryns.runner.run.command.words import quote_name, typed_setting
 
 _ROWS = 1000
 """The number of first rows whose content is examined."""
@@ -64,43 +64,44 @@ def meant_error(
     elif kind in ("pairs", "lists"):
         meant = _meant_pairs(columns, text_column)
         if kind == "lists" and "label_column" in meant:  # a query with a graded candidate
-            graded = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
-            meant = graded | {"choices_column": meant["pair_column"]}
+            text_and_grade = {name: meant[name] for name in ("text_column", "label_column") if name in meant}
+            meant = text_and_grade | {"choices_column": meant["pair_column"]}
     else:
         meant = meant_columns(rows, text_column, label_column, labels)
     if not meant:
         return error
-    cure = {n: tuple(some) if len(some) > 1 else some[0] for n, some in meant.items() if "." not in n}
-    several = {name: " or ".join(map(typed, values)) for name, values in meant.items() if len(values) > 1}
-    told = [
+    cure = {n: tuple(v) if len(v) > 1 else v[0] for n, v in meant.items() if "." not in n}
+    several = {n: " or ".join(map(quote_name, values)) for n, values in meant.items() if len(values) > 1}
+    phrases = [
         f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
         for name, values in meant.items()
     ]
-    settings = (" and " if several else " ").join(told)
+    settings = (" and " if several else " ").join(phrases)
     return AdvisedError(f"{problem}. By what they hold, set {settings}", **cure)
 
 
 def warn_of_unread(rows: Rows, reader: Any) -> None:
     """Logs columns that matter but are not read, with the settings that read them."""
     columns, read = _columns(rows), {*reader.columns(), *reader.label_names()}
-    told: dict[str, str] = {}
+    hints: dict[str, str] = {}
     if reader.rows_hold == "texts":
-        told = {b: f"data.pair_column={typed(b)} reads it" for a, b in PAIRS if a in read and b in columns}
+        names = [b for a, b in PAIRS if a in read and b in columns]
+        hints = {name: f"data.pair_column={quote_name(name)} reads it" for name in names}
     elif reader.rows_hold == "pairs":
-        told = {name: "data.negative_columns reads it" for name in columns if _NEGATIVE.fullmatch(name)}
+        hints = {name: "data.negative_columns reads it" for name in columns if _NEGATIVE.fullmatch(name)}
         if reader.label_column is None:
             alike = "objective.loss=cosent reads it; without it the texts of every row belong together"
-            told |= {name: f"data.label_column={typed(name)} {alike}" for name in _scores(columns)}
-    for name in told.keys() - read:
-        log.warning("%s: the column %r is not read: %s", rows.description, name, told[name])
+            hints |= {name: f"data.label_column={quote_name(name)} {alike}" for name in _scores(columns)}
+    for name in hints.keys() - read:
+        log.warning("%s: the column %r is not read: %s", rows.description, name, hints[name])
 
 
 def warn_of_alike(names: Sequence[str]) -> None:
     """Logs the labels that differ only in case, in white space, or in how Unicode composes their characters."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        shown = repr(name) if name == normalize("NFC", name) else ascii(name)
-        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(shown)
+        literal = repr(name) if name == normalize("NFC", name) else ascii(name)
+        groups.setdefault(" ".join(normalize("NFC", name).casefold().split()), []).append(literal)
     if alike := [" and ".join(group) for group in groups.values() if len(group) > 1]:
         advice = "are different labels; give labels that mean the same one spelling"
         differ = "labels that differ in case, white space or composed characters alone"
@@ -135,26 +136,26 @@ def meant_columns(
         return {}
     others = [name for name in columns if name not in (text, *pair)]
     # most values of it occur several times
-    repeated = [name for name in others if share_repeated([*map(spelling.spelled, columns[name])]) > 0.5]
-    classes = [name for name in repeated if name not in flags and len({*map(str, columns[name])}) > 1]
+    categorical = [name for name in others if share_repeated([*map(spelling.spell, columns[name])]) > 0.5]
+    classes = [name for name in categorical if name not in flags and len({*map(str, columns[name])}) > 1]
     classes = [name for name in classes if not any(isinstance(value, Mapping) for value in columns[name])]
-    found: Meant = {"text_column": [text]} if text != text_column else {}
-    if found and pair:
-        found["pair_column"] = [pair[1]]
+    meant: Meant = {"text_column": [text]} if text != text_column else {}
+    if meant and pair:
+        meant["pair_column"] = [pair[1]]
     if labels is not None:
-        known = {*map(spelling.spelled, labels)}
+        label_names = {*map(spelling.spell, labels)}
         flags = []
-        classes = [n for n in repeated if all(spelling.name_among(one, known) for one in columns[n])]
+        classes = [n for n in categorical if all(spelling.name_among(one, label_names) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
-            found["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))
+            meant["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))
         elif len(flags) > 1:
-            found["label_columns"] = [flags]
+            meant["label_columns"] = [flags]
         elif flags:
-            found["label_column"] = flags
+            meant["label_column"] = flags
         else:
             return {}
-    return found
+    return meant
 
 
 def _meant_words(
@@ -163,17 +164,17 @@ def _meant_words(
     """Returns the settings for the lists of words and of labels; the column with most distinct texts has the words."""
     lists = {name: columns[name] for name in _all_of(columns, list)}
     items = {n: [one for v in values for one in v] for n, values in lists.items()}
-    texts = {n: {*some} for n, some in items.items() if some and all(isinstance(one, str) for one in some)}
+    texts = {n: {*flat} for n, flat in items.items() if flat and all(isinstance(one, str) for one in flat)}
     words = text_column if text_column in columns else max(texts, key=lambda n: len(texts[n]), default="")
     if words not in lists:
         return {}
     lengths = [len(one) for one in lists[words]]
     tags = [n for n in lists if n != words and [len(one) for one in lists[n]] == lengths]
     tags = [n for n in tags if all(isinstance(one, str | int) for one in items[n])]
-    found: Meant = {} if words == text_column else {"text_column": [words]}
-    if label_column in columns or (labels is not None and found):
-        return found
-    return found | {"label_column": tags} if tags else {}
+    meant: Meant = {} if words == text_column else {"text_column": [words]}
+    if label_column in columns or (labels is not None and meant):
+        return meant
+    return meant | {"label_column": tags} if tags else {}
 
 
 def _meant_pairs(columns: Columns, text_column: str) -> Meant:
@@ -181,28 +182,28 @@ def _meant_pairs(columns: Columns, text_column: str) -> Meant:
     texts = _all_of(columns, str)
     if (pair := next((both for both in PAIRS + _PASSAGES if {*both} <= {*texts}), None)) is None:
         return {}
-    found: Meant = {} if pair[0] == text_column else {"text_column": [pair[0]]}
-    found["pair_column"] = [pair[1]]
+    meant: Meant = {} if pair[0] == text_column else {"text_column": [pair[0]]}
+    meant["pair_column"] = [pair[1]]
     if negatives := [name for name in columns if _NEGATIVE.fullmatch(name)]:
-        found["negative_columns"] = [negatives[0] if len(negatives) == 1 else negatives]
+        meant["negative_columns"] = [negatives[0] if len(negatives) == 1 else negatives]
     for name in _scores(columns)[:1]:
-        found |= {"label_column": [name], "objective.loss": ["cosent"]}
-    return found
+        meant |= {"label_column": [name], "objective.loss": ["cosent"]}
+    return meant
 
 
 def _scores(columns: Columns) -> list[str]:
     """Returns the columns that may say how similar two texts are: first by name, then columns of only 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
-    found = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
-    return sorted(found, key=lambda name: not _SCORE.search(name))
+    scores = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
+    return sorted(scores, key=lambda name: not _SCORE.search(name))
 
 
 def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
     """Returns the settings for answers (with `answer_start`), questions and contexts. Contexts are the longest texts."""
     first = {n: [v[0] if isinstance(v, list) and v else v for v in values] for n, values in columns.items()}
-    needed = {"text", "answer_start"}
-    answers = [n for n in _all_of(first, Mapping) if all(needed <= value.keys() for value in first[n])]
+    fields = {"text", "answer_start"}
+    answers = [n for n in _all_of(first, Mapping) if all(fields <= value.keys() for value in first[n])]
     texts = [name for name in _all_of(columns, str) if name != "id"]
     context = context_column if context_column in columns else _longest(columns, texts)
     others = [name for name in texts if name != context]
@@ -210,11 +211,11 @@ def _meant_answers(columns: Columns, text_column: str, context_column: str, labe
     asking = asking or (others if len(others) == 1 else [])
     text = text_column if text_column in columns else next(iter(asking), "")
     label = label_column if label_column in columns else answers[0] if len(answers) == 1 else ""
-    chosen = {"text": (text_column, text), "context": (context_column, context)}
-    chosen["label"] = (label_column, label)
-    if not all(meant for _, meant in chosen.values()):
+    changes = {"text": (text_column, text), "context": (context_column, context)}
+    changes["label"] = (label_column, label)
+    if not all(meant for _, meant in changes.values()):
         return {}
-    return {f"{name}_column": [new] for name, (old, new) in chosen.items() if old != new}
+    return {f"{name}_column": [new] for name, (old, new) in changes.items() if old != new}
 
 
 def _all_of(columns: Columns, kind: type) -> list[str]:
@@ -241,16 +242,16 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[o
     `learnt` are the training labels, or the training rows, whose columns with class names are ignored; None if unknown.
     """
     if isinstance(learnt, Rows):
-        counted = [name for name in columns if name not in learnt.class_names]
-        learnt = (row.values.get(name) for row in learnt.rows for name in counted)
-    labels = ([spelling.unwrapped(row.values.get(name)) for name in columns] for row in rows.rows)
-    hidden = [spelling.is_hidden([one for one in some if not spelling.is_missing(one)]) for some in labels]
+        label_columns = [name for name in columns if name not in learnt.class_names]
+        learnt = (row.values.get(name) for row in learnt.rows for name in label_columns)
+    labels = ([spelling.to_python(row.values.get(name)) for name in columns] for row in rows.rows)
+    hidden = [spelling.is_hidden([one for one in cells if not spelling.is_missing(one)]) for cells in labels]
     if not any(hidden) or (not all(hidden) if learnt is None else any(map(spelling.is_negative, learnt))):
         return rows
-    said = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"
-    log.info("%s: %s, so these rows are predicted and not measured", rows.description, said)
-    shown = [
+    counts = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"
+    log.info("%s: %s, so these rows are predicted and not measured", rows.description, counts)
+    new_rows = [
         row._replace(values={**row.values, **dict.fromkeys({*columns} & {*row.values})}) if out else row
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
-    return rows._replace(rows=shown)
+    return rows._replace(rows=new_rows)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.spelling import is_missing, unwrapped
+from tiryns.runner.data.labelled.spelling import is_missing, to_python
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRows
 from tiryns.runner.data.read.rows import LabelRule, Row, Rows, RowSource
@@ -42,8 +42,8 @@ class TaskSequences:
         ids: Sequence[Integers],
         token_types: Sequence[Integers] | None = None,
     ) -> None:
-        self.examples, self.ids = examples, concatenated(ids, np.int32)
-        self.token_types = None if token_types is None else concatenated(token_types, np.int8)
+        self.examples, self.ids = examples, concatenate(ids, np.int32)
+        self.token_types = None if token_types is None else concatenate(token_types, np.int8)
         self._lengths = np.array([len(one) for one in ids], dtype=np.int32)
         self._starts = np.cumsum(self._lengths, dtype=np.int64) - self._lengths
 
@@ -73,10 +73,10 @@ class TaskSequences:
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Returns further columns for the collator: the indices as `samples` [D], and `token_type_ids` [N] for pairs."""
-        found: FlatSamples = {"samples": np.asarray(indices, dtype=np.int64)}
+        columns: FlatSamples = {"samples": np.asarray(indices, dtype=np.int64)}
         if self.token_types is not None:
-            found["token_type_ids"] = self.token_types[self.places(indices)]
-        return found
+            columns["token_type_ids"] = self.token_types[self.places(indices)]
+        return columns
 
     def places(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices of the samples' tokens in `ids`, concatenated [N]."""
@@ -135,7 +135,7 @@ class ExampleReader(ABC, Generic[Example]):
 
     def has_label(self, row: Row, column: str) -> bool:
         """Returns whether a row has a label in a column."""
-        return not is_missing(unwrapped(row.values.get(column)))
+        return not is_missing(to_python(row.values.get(column)))
 
     def source(self, source: RowSource, part: str) -> RowSource:
         """Returns the source that rows are read from; a reader may accept further forms of a source and convert them."""
@@ -166,7 +166,7 @@ class ExampleReader(ABC, Generic[Example]):
         """Yields a text per example to train tokenizers on. Without `group_column`, equal texts are held out together."""
 
     def read_by(self, rule: LabelRule) -> None:
-        """Sets the rule by which examples are read: that of an earlier run or model."""
+        """Sets the rule by which examples are read: the rule of an earlier run or model."""
         self.rule, self.by_characters = rule, rule is LabelRule.FROM_ZERO
 
     def target(self, example: Example) -> object:
@@ -179,12 +179,12 @@ class ExampleReader(ABC, Generic[Example]):
 
     def usable(self, examples: list[Example], bad: BadRows) -> list[Example]:
         """Returns the examples that pass `check`; for all others, `bad` raises an error or counts them."""
-        found = []
+        usable_examples = []
         for example in examples:
             with bad.row():
                 self.check(example)
-                found.append(example)
-        return found
+                usable_examples.append(example)
+        return usable_examples
 
     def conflicts(self, examples: list[Example]) -> list[str]:
         """Returns a line for each text that occurs with different labels, after `learn`."""
@@ -227,18 +227,16 @@ CHANGEABLE = (*READER_SETTINGS, "negative_columns")
 """The settings that a prediction may override, including `negative_columns` of pairs."""
 
 
-def concatenated(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:
+def concatenate(parts: Sequence[Integers], dtype: type[Scalar]) -> NDArray[Scalar]:
     """Returns sequences of integers, concatenated into one array of `dtype`."""
     return np.concatenate([np.empty(0, dtype), *parts], dtype=dtype, casting="unsafe")
 
 
-def tokenized(
-    tokenizer: Tokenizer, *columns: Sequence[object], **options: object
-) -> Iterator[tuple[int, Any]]:
+def encode(tokenizer: Tokenizer, *columns: Sequence[object], **options: object) -> Iterator[tuple[int, Any]]:
     """Yields the number of an example and a tokenizer's `Encoding`, for each example or each window of an example."""
     for start in range(0, len(columns[0]), TOKENISED_AT_ONCE):
-        some = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
-        encoded = tokenizer(*some, return_attention_mask=False, **options)
-        examples = encoded.get("overflow_to_sample_mapping", range(len(some[0])))
-        for example, encoding in zip(examples, encoded.encodings, strict=True):
+        block = [column[start : start + TOKENISED_AT_ONCE] for column in columns]
+        batch = tokenizer(*block, return_attention_mask=False, **options)
+        examples = batch.get("overflow_to_sample_mapping", range(len(block[0])))
+        for example, encoding in zip(examples, batch.encodings, strict=True):
             yield start + example, encoding

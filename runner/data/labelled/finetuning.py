@@ -47,7 +47,7 @@ class FinetuningData(EvaluatedDataModule):
         self.set_up(settings)
 
     def set_up(self, settings: options.FinetuningData) -> None:
-        """Takes the settings; those of a subclass may have more fields."""
+        """Takes the settings, which may have more fields in a subclass."""
         EvaluatedDataModule.__init__(self, settings)
         check_fold(settings.folds, settings.fold)
         self.max_length = settings.max_length
@@ -80,8 +80,8 @@ class FinetuningData(EvaluatedDataModule):
             raise all_problems(error, self) from None
         self._tokenizer = tokenizer_of(self.settings, lambda: self.reader.texts(examples["train"]))
         sets = {
-            name: self.reader.tokenize(some, self._tokenizer, self.max_length, training=name == "train")
-            for name, some in examples.items()
+            name: self.reader.tokenize(one_set, self._tokenizer, self.max_length, training=name == "train")
+            for name, one_set in examples.items()
         }
         self.train = self.train_set = sets.pop("train")
         self.validation = {n.removeprefix("val/"): s for n, s in sets.items() if n.startswith("val/")}
@@ -103,10 +103,10 @@ class FinetuningData(EvaluatedDataModule):
         if conflicts:
             log.warning("%s with different labels: %s", count_of(len(conflicts), "text"), first_of(conflicts))
         warn_of_alike(self.reader.collator_arguments().get("labels") or [])
-        for name, some in examples.items():
+        for name, one_set in examples.items():
             bad = self.bad.get(name) or self.bad["train"]
-            examples[name] = self.reader.usable(some, bad)
-            if some and not examples[name]:
+            examples[name] = self.reader.usable(one_set, bad)
+            if one_set and not examples[name]:
                 raise ValueError(f"data: no example of {name} can be used: {bad.first}")
         return rows, examples
 
@@ -133,30 +133,30 @@ class FinetuningData(EvaluatedDataModule):
 
     def _hold_out(self, examples: dict[str, list[Any]], rows: Rows) -> None:
         """Moves the fold out of the training examples, and after it a validation set if the settings name none."""
-        given, train = self.settings, examples["train"]
+        data, train = self.settings, examples["train"]
         groups = self._groups(train, rows)
-        if given.folds is not None:
+        if data.folds is not None:
             if f"test/{FOLD_SET}" in examples:
                 raise ValueError(
                     f"data.test names a set {FOLD_SET!r}, a name that data.folds uses: choose another"
                 )
-            held = fold_numbers(groups, [*map(self._stratum, train)], given.folds, given.seed) == given.fold
-            examples[f"test/{FOLD_SET}"] = list(compress(train, held))
-            train, groups = list(compress(train, ~held)), list(compress(groups, ~held))
-        if given.validation_documents and not by_name(self.sources["validation"], "validation"):
-            held = are_held_out(groups, given.validation_documents, given.seed)
-            chosen, labels = held, [{*self._stratum(example).split("\0")} - {""} for example in train]
+            mask = fold_numbers(groups, [*map(self._stratum, train)], data.folds, data.seed) == data.fold
+            examples[f"test/{FOLD_SET}"] = list(compress(train, mask))
+            train, groups = list(compress(train, ~mask)), list(compress(groups, ~mask))
+        if data.validation_documents and not by_name(self.sources["validation"], "validation"):
+            mask = are_held_out(groups, data.validation_documents, data.seed)
+            full_mask, labels = mask, [{*self._stratum(example).split("\0")} - {""} for example in train]
             # of no label the last examples, which could not be learnt then
-            known = set[str]().union(*compress(labels, ~held))
-            rare = {group for group, own in compress(zip(groups, labels, strict=True), held) if own - known}
-            held = held & ~np.array([group in rare for group in groups], dtype=bool)
-            if chosen.any() and not held.any():
+            others = set[str]().union(*compress(labels, ~mask))
+            rare = {group for group, one in compress(zip(groups, labels, strict=True), mask) if one - others}
+            mask = mask & ~np.array([group in rare for group in groups], dtype=bool)
+            if full_mask.any() and not mask.any():
                 raise ValueError(
                     f"{rows.description}: no text can be held out for validation: training would lose a label; "
                     "give data.validation, or data.validation_documents=0 for none"
                 )
-            examples["val/validation"] = list(compress(train, held))
-            train = list(compress(train, ~held))
+            examples["val/validation"] = list(compress(train, mask))
+            train = list(compress(train, ~mask))
         examples["train"] = train
 
     def _stratum(self, example: object) -> str:
@@ -179,7 +179,7 @@ class FinetuningData(EvaluatedDataModule):
 
     @property
     def tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer of the samples: that of the model to finetune, or one trained on the training texts."""
+        """The tokenizer of the samples, from the model to finetune or trained on the training texts."""
         assert self.prepared, "prepare_data comes first"
         return self._tokenizer
 
@@ -219,39 +219,39 @@ class FinetuningData(EvaluatedDataModule):
     def facts(self) -> dict[str, str]:
         """Returns the dialects of tables, the rows left out, the labels, and the vocabulary, for the summary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
-        left_out = {f"rows of {name}": bad.described() for name, bad in self.bad.items() if bad.places}
-        told = f"{count_of(self.conflicts, 'text')} with different labels"
-        conflicts = {"conflicts": told} if self.conflicts else {}
+        bad_rows = {f"rows of {name}": bad.describe() for name, bad in self.bad.items() if bad.places}
+        count = f"{count_of(self.conflicts, 'text')} with different labels"
+        conflicts = {"conflicts": count} if self.conflicts else {}
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
-        return {**read, **left_out, **self.reader.describe(), **conflicts, **vocabulary}
+        return {**read, **bad_rows, **self.reader.describe(), **conflicts, **vocabulary}
 
-    def decided(self) -> dict[str, object]:
+    def decisions(self) -> dict[str, object]:
         """Returns the dialects by path (`tables`), the rows `left_out` by set and reason, and the rule of `labels`."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
-        left_out = {name: noted for name, bad in self.bad.items() if (noted := bad.noted())}
-        noted = {"tables": tables, "left_out": left_out}
-        facts = {name: one for name, one in noted.items() if one}
-        return {**super().decided(), **facts, **self.reader.rule.record}
+        bad_rows = {name: note for name, bad in self.bad.items() if (note := bad.reasons())}
+        record = {"tables": tables, "left_out": bad_rows}
+        facts = {name: one for name, one in record.items() if one}
+        return {**super().decisions(), **facts, **self.reader.rule.record}
 
-    def take_over(self, decided: Resolved) -> None:
-        """Takes over what the run to resume `decided`, so that `prepare_data` reads tables and labels as that run did."""
-        super().take_over(decided)
-        tables = decided.get("tables") or {}
+    def take_over(self, record: Resolved) -> None:
+        """Takes over the `record` of the run to resume: `prepare_data` then reads tables and labels as that run did."""
+        super().take_over(record)
+        tables = record.get("tables") or {}
         self.decided_tables = {path: Dialect(**dialect) for path, dialect in tables.items()}
-        if decided:
-            self.reader.read_by(LabelRule.of(decided))
+        if record:
+            self.reader.read_by(LabelRule.of(record))
 
 
 def tokenizer_of(
-    given: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
+    data: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
 ) -> PreTrainedTokenizerBase:
     """Returns the tokenizer of the settings, or one trained on `texts`; ValueError if `max_length` is too large."""
-    if given.tokenizer is None and not isinstance(given, Mteb):
-        return train_tokenizer(list(texts()), given.tokenizer_kind, given.vocab_size, given.lowercase)
-    tokenizer = load_tokenizer(model_folder(given.tokenizer), needed=("pad",))
-    if given.max_length > tokenizer.model_max_length:
+    if data.tokenizer is None and not isinstance(data, Mteb):
+        return train_tokenizer(list(texts()), data.tokenizer_kind, data.vocab_size, data.lowercase)
+    tokenizer = load_tokenizer(model_folder(data.tokenizer), needed=("pad",))
+    if data.max_length > tokenizer.model_max_length:
         raise ValueError(
-            f"data.max_length={given.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
-            f"of data.tokenizer={given.tokenizer!r} can read"
+            f"data.max_length={data.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
+            f"of data.tokenizer={data.tokenizer!r} can read"
         )
     return tokenizer

@@ -50,7 +50,7 @@ class Labels:
 
     def __init__(self, names: Sequence[object] | None, problem_type: str, separator: str | None) -> None:
         check_choice("data.problem_type", problem_type, ("auto", *PROBLEM_TYPES))
-        self.names = list(map(spelling.spelled, names or []))
+        self.names = list(map(spelling.spell, names or []))
         self.problem_type = PROBLEM_TYPES.get(problem_type, "")
         self.separator = separator
         self.numbered: bool | None = False
@@ -66,12 +66,12 @@ class Labels:
 
     def as_read(self, label: object) -> Any:
         """Returns a row's label in plain Python. Text is split at the separator; without one, empty text becomes None."""
-        label = spelling.unwrapped(label)
+        label = spelling.to_python(label)
         if isinstance(label, str) and self.separator:
             return [part.strip() for part in label.split(self.separator) if part.strip()]
         return None if label == "" else label
 
-    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
+    def class_names(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
         """Returns the `ClassNames` for the labels of a file. They have no names if the names of the file do not apply."""
         return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
@@ -81,13 +81,13 @@ class Labels:
         return spelling.counting_names(names, self.names, self._are_given)
 
     def learn(
-        self, found: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str] | None
+        self, entries: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str] | None
     ) -> None:
         """Takes the problem type and class names from training labels; ValueError if they fit no type or are too few."""
-        some = [one for one in found if one.label is not None]
-        if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in some):
+        present = [one for one in entries if one.label is not None]
+        if not self.problem_type and self.one_hot and all(len(one.label) == 1 for one in present):
             self.problem_type = SINGLE
-        self._learn(some, textual, self._counting(class_names))
+        self._learn(present, textual, self._counting(class_names))
         if self.problem_type == SINGLE and len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: nothing to tell apart"
@@ -100,69 +100,69 @@ class Labels:
         self.names, self.problem_type, self.numbered = list(names), problem_type, numbered
         self._index_names()
 
-    def target(self, found: spelling.LocatedLabel) -> Any:
+    def target(self, entry: spelling.LocatedLabel) -> Any:
         """Returns the target: a class number, a number to regress, or 0 and 1 per class; BadRow for a wrong label."""
-        label = found.label
+        label = entry.label
         if self.problem_type == REGRESSION:
             if label is None:
                 return np.nan
             with suppress(TypeError, ValueError, OverflowError):
-                if math.isfinite(number := float(spelling.parsed(label))):
+                if math.isfinite(number := float(spelling.parse_number(label))):
                     return number
             problem = f"the label is {label!r:.60}; expected a finite number, as in the rest of the data"
-            raise BadRow(found.where, problem, "no finite number")
+            raise BadRow(entry.where, problem, "no finite number")
         if self.problem_type == SINGLE:
             if isinstance(label, list):
                 if len(label) != 1:
-                    raise BadRow(found.where, f"the labels are {label!r:.60}, expected one", "several labels")
+                    raise BadRow(entry.where, f"the labels are {label!r:.60}, expected one", "several labels")
                 label = label[0]
-            return UNLABELLED if label is None else self._class(label, found.where)
-        chosen = np.full(len(self.names), np.nan if label is None else 0.0, dtype=np.float32)
+            return UNLABELLED if label is None else self._class(label, entry.where)
+        multi_hot = np.full(len(self.names), np.nan if label is None else 0.0, dtype=np.float32)
         if label is not None and not isinstance(label, list):
             problem = f"the label is {label!r:.60}, expected a list of labels, as elsewhere in the data"
-            raise BadRow(found.where, problem, "no list of labels")
+            raise BadRow(entry.where, problem, "no list of labels")
         for one in label or []:
-            chosen[self._class(one, found.where)] = 1.0
-        return chosen
+            multi_hot[self._class(one, entry.where)] = 1.0
+        return multi_hot
 
     def _learn(
-        self, some: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str]
+        self, entries: Sequence[spelling.LocatedLabel], textual: bool, class_names: Sequence[str]
     ) -> None:
         """Takes the problem type and, except for regression, the class names."""
-        given, textual = self.problem_type, textual and not class_names
-        if not (given or self.names or class_names) and self.checked:
-            spelling.check_joined(some)
-            spelling.check_spelling(some if textual else [])
-        labels = [one.label for one in some]
+        preset, textual = self.problem_type, textual and not class_names
+        if not (preset or self.names or class_names) and self.checked:
+            spelling.check_joined(entries)
+            spelling.check_spelling(entries if textual else [])
+        labels = [one.label for one in entries]
         numbers = [None if isinstance(x, str) and not textual else spelling.number_of(x) for x in labels]
         are_numbers = None not in numbers
         read = numbers if are_numbers and not self.names else labels
-        kinds = kinds_of([spelling.LocatedLabel(x, one.where) for x, one in zip(read, some, strict=True)])
-        if not given and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
+        kinds = kinds_of([spelling.LocatedLabel(x, one.where) for x, one in zip(read, entries, strict=True)])
+        if not preset and "number" in kinds and (self.names or (are_numbers and {*numbers} == {0, 1})):
             self.problem_type = SINGLE
         self.problem_type = self.problem_type or problem_type(kinds)
         if self.problem_type == REGRESSION:
-            if not given:
+            if not preset:
                 self.decision = (
                     FRACTIONS if "integer" in kinds or not all(map(spelling.is_whole, labels)) else WHOLE
                 )
             return
         whole = are_numbers and self.problem_type == SINGLE and all(map(spelling.is_whole, numbers))
-        flat = each_label(some)
+        flat = each_label(entries)
         kinds = kinds_of(flat)
         if not are_numbers and (len(kinds) > 1 or not set(kinds) <= NAMES):
             raise type_error(kinds)
         are_integers = whole or set(kinds) == {"integer"}
         self.numbered = are_integers or bool(class_names) or set(kinds) == {"truth value"}
         if not self.names and not class_names:
-            names = {spelling.spelled(x) for x, _ in flat}
+            names = {spelling.spell(x) for x, _ in flat}
             if whole:
                 names = {str(int(number)) for number in numbers}  # type: ignore[arg-type]
             self.names = sorted(names, key=int) if are_integers else sorted(names)
-            self.decision = _decision(self.names, len(some), are_integers)
+            self.decision = _decision(self.names, len(entries), are_integers)
         self.names = self.names or list(class_names)
         self._index_names()
-        if self.problem_type == MULTI and not given and all(len(label) == 1 for label in labels):
+        if self.problem_type == MULTI and not preset and all(len(label) == 1 for label in labels):
             self.decision = ONE_EACH
 
     def _index_names(self) -> None:
@@ -184,7 +184,7 @@ class Labels:
 
     def _unknown(self, label: object, where: str) -> BadRow:
         has = f"does not occur in the training data, which has {first_names(self.names)}"
-        advice = suggest(spelling.spelled(label), self.names)
+        advice = suggest(spelling.spell(label), self.names)
         return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
 
 
@@ -212,21 +212,21 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
 
 def names_of(labels: Sequence[object] | None, setting: str = "data.labels") -> list[str]:
     """Returns the labels of a setting as they are written; raises ValueError for one that is named twice."""
-    names = list(map(spelling.spelled, labels or []))
+    names = list(map(spelling.spell, labels or []))
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{setting} names {first_names(twice)} more than once: name each once")
     return names
 
 
-def each_label(some: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:
+def each_label(entries: Sequence[spelling.LocatedLabel]) -> list[spelling.LocatedLabel]:
     """Returns the labels, with each list replaced by its items."""
-    lists = ((one if isinstance(one, list) else [one], where) for one, where in some)
+    lists = ((one if isinstance(one, list) else [one], where) for one, where in entries)
     return [spelling.LocatedLabel(label, where) for items, where in lists for label in items]
 
 
-def kinds_of(some: Sequence[spelling.LocatedLabel]) -> dict[str, spelling.LocatedLabel]:
+def kinds_of(entries: Sequence[spelling.LocatedLabel]) -> dict[str, spelling.LocatedLabel]:
     """Returns the kinds of labels in words, each with its first label."""
-    return {_KINDS.get(type(one.label), type(one.label).__name__): one for one in reversed(some)}
+    return {_KINDS.get(type(one.label), type(one.label).__name__): one for one in reversed(entries)}
 
 
 def problem_type(kinds: Mapping[str, spelling.LocatedLabel]) -> str:
@@ -252,8 +252,8 @@ def type_error(kinds: Mapping[str, spelling.LocatedLabel]) -> ValueError:
 
 def majority_accuracy(labels: NDArray[np.number]) -> dict[str, float]:
     """Returns the accuracy of always predicting the most frequent label; an empty dict if no label is known."""
-    known = labels[labels != UNLABELLED]
-    return {"majority_accuracy": float(np.bincount(known).max() / len(known))} if len(known) else {}
+    targets = labels[labels != UNLABELLED]
+    return {"majority_accuracy": float(np.bincount(targets).max() / len(targets))} if len(targets) else {}
 
 
 def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
@@ -263,35 +263,35 @@ def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
     return np.asarray(labels[~np.isnan(labels.reshape(len(labels), -1)).any(1)])
 
 
-def counted(labels: NDArray[np.number], number: int) -> LabelCounts:
+def counts_of(labels: NDArray[np.number], number: int) -> LabelCounts:
     """Counts the items with each of `number` labels, given class numbers [N], or 0 and 1 for each label [N, C]."""
-    known = known_labels(labels)
-    holds = np.bincount(known, minlength=number) if known.ndim == 1 else (known > 0.5).sum(0)
-    return LabelCounts(holds.astype(np.int64), len(known))
+    targets = known_labels(labels)
+    holds = np.bincount(targets, minlength=number) if targets.ndim == 1 else (targets > 0.5).sum(0)
+    return LabelCounts(holds.astype(np.int64), len(targets))
 
 
 def by_label(
-    setting: str, given: Any, labels: Sequence[str], default: float, what: str = "label"
+    setting: str, numbers: Any, labels: Sequence[str], default: float, noun: str = "label"
 ) -> list[Any]:
     """Returns a value for each label, from a mapping by name with a `default`, or from a list in the order of `labels`.
 
-    Raises ValueError for an unknown name or a list of another length. The error names `setting`, and calls labels `what`.
+    Raises ValueError for an unknown name or a list of another length. The error names `setting`, and calls labels `noun`.
 
     Example:
         >>> by_label("class_weights", {"spam": 4}, ["ham", "spam"], 1.0)
         [1.0, 4]
     """
-    if isinstance(given, Mapping):
-        known = {name: spelling.name_among(name, labels) for name in given}
-        if unknown := [spelling.spelled(name) for name in known if known[name] is None]:
+    if isinstance(numbers, Mapping):
+        label_of = {name: spelling.name_among(name, labels) for name in numbers}
+        if unknown := [spelling.spell(name) for name in label_of if label_of[name] is None]:
             raise ValueError(
-                f"objective.{setting} names {unknown[0]!r}, which is no {what}; there are: {', '.join(labels)}"
+                f"objective.{setting} names {unknown[0]!r}, which is no {noun}; there are: {', '.join(labels)}"
                 + suggest(unknown[0], labels)
             )
-        values = {known[name]: value for name, value in given.items()}
+        values = {label_of[name]: value for name, value in numbers.items()}
         return [values.get(label, default) for label in labels]
-    if labels and len(given) != len(labels):
+    if labels and len(numbers) != len(labels):
         raise ValueError(
-            f"objective.{setting} has {len(given)} numbers for {len(labels)} {what}s: {', '.join(labels)}"
+            f"objective.{setting} has {len(numbers)} numbers for {len(labels)} {noun}s: {', '.join(labels)}"
         )
-    return list(given)
+    return list(numbers)

@@ -15,7 +15,7 @@ from tiryns.runner.data.labelled.labels import (
     problem_type,
     type_error,
 )
-from tiryns.runner.data.labelled.spelling import ClassNames, LocatedLabel, name_among, number_of, parsed
+from tiryns.runner.data.labelled.spelling import ClassNames, LocatedLabel, name_among, number_of, parse_number
 
 MOST_CLASSES = 1_000_000
 """The maximum number of classes if labels are integers: each class needs a name and a row of the head."""
@@ -32,23 +32,23 @@ class LabelsFromZero(Labels):
     _parse: Parser | None = None
     _is_restored = False
 
-    def named_by(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
+    def class_names(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> ClassNames:
         """Returns a file's class names if labels were restored from a model that knows all these names, else none."""
-        known = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
-        return super().named_by(class_names if known else None, labels)
+        applies = self._is_restored and self._numbers.keys() >= {*(class_names or [])}
+        return super().class_names(class_names if applies else None, labels)
 
     def restore(self, names: Sequence[str], problem_type: str, numbered: bool | None) -> None:
         super().restore(names, problem_type, numbered)
         self._is_restored = True
         self._parse = _whole if numbered else None
 
-    def target(self, found: LocatedLabel) -> Any:
+    def target(self, entry: LocatedLabel) -> Any:
         """Returns the target of a label, parsed by the parser of the training labels."""
-        return super().target(found._replace(label=self._parsed(found.label)))
+        return super().target(entry._replace(label=self._parse_label(entry.label)))
 
-    def _learn(self, some: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
-        self._parse = _parser([one.label for one in some], self.names, self.problem_type, textual)
-        read = [one._replace(label=self._parsed(one.label)) for one in some]
+    def _learn(self, entries: Sequence[LocatedLabel], textual: bool, class_names: Sequence[str]) -> None:
+        self._parse = _parser([one.label for one in entries], self.names, self.problem_type, textual)
+        read = [one._replace(label=self._parse_label(one.label)) for one in entries]
         self.problem_type = self.problem_type or problem_type(kinds_of(read))
         if self.problem_type == REGRESSION:
             return
@@ -69,7 +69,7 @@ class LabelsFromZero(Labels):
         self.names = self.names or sorted({one.label for one in flat})
         self._index_names()
 
-    def _parsed(self, label: object) -> Any:
+    def _parse_label(self, label: object) -> Any:
         if isinstance(label, list):
             return [int(one) if isinstance(one, bool) else one for one in label]
         parse = _whole if isinstance(label, float) and self._parse is _integer else self._parse
@@ -94,12 +94,12 @@ def _parser(labels: Sequence[object], names: Sequence[str], problem: str, textua
     """Returns a parser that reads all labels as numbers; None if no parser does, or if all text labels are in `names`."""
     if names and {label for label in labels if isinstance(label, str)} <= {*names}:
         return None
-    parsers: list[Parser] = [_integer, parsed] if textual else []
+    parsers: list[Parser] = [_integer, parse_number] if textual else []
     spelt = any(isinstance(label, str if textual else float) for label in labels)
     numbers = _read_by(_whole, labels) if spelt else None
     if numbers is not None and (problem == SINGLE or ({*numbers} == {0, 1} and not problem)):
         parsers.insert(1, _whole)
-    parsers = [parse for parse in parsers if parse is not parsed or problem != SINGLE]
+    parsers = [parse for parse in parsers if parse is not parse_number or problem != SINGLE]
     return next((parse for parse in parsers if _read_by(parse, labels) is not None), None)
 
 
@@ -109,11 +109,11 @@ def _read_by(parse: Parser, labels: Sequence[object]) -> list[float] | None:
     return None
 
 
-_integer = partial(parsed, kind=int)
+_integer = partial(parse_number, kind=int)
 
 
 def _whole(label: object) -> int:
-    number = parsed(label)
+    number = parse_number(label)
     if not number.is_integer():
         raise ValueError(f"{label!r:.60} is no whole number")
     return int(number)

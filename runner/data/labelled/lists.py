@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenated, tokenized
-from tiryns.runner.data.labelled.spelling import is_missing, spelled, unwrapped
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenate, encode
+from tiryns.runner.data.labelled.spelling import is_missing, spell, to_python
 from tiryns.runner.data.micro_batch import FlatSamples, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
@@ -86,7 +86,7 @@ class ListReader(ExampleReader[Candidates]):
         return (*context, self.text_column, *choices, self.label_column)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Candidates]:
-        found = []
+        examples = []
         for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 text = row.text(self.text_column, "data.text_column")
@@ -97,8 +97,8 @@ class ListReader(ExampleReader[Candidates]):
                     row.column(self.label_column, "data.label_column")
                 label = self.label(row, len(candidates), labelled)
                 name = row.id(self.id_column, number)
-                found.append(Candidates(name, text, context, candidates, names, label, row.where))
-        return found
+                examples.append(Candidates(name, text, context, candidates, names, label, row.where))
+        return examples
 
     def pairs(self, example: Candidates) -> list[tuple[str, str]]:
         """Returns two texts for each candidate: query and candidate, or context and the text with the candidate."""
@@ -116,22 +116,20 @@ class ListReader(ExampleReader[Candidates]):
         pairs = [pair for example in examples for pair in self.pairs(example)]
         texts = [[pair[i] for pair in pairs] for i in range(2)]
         ids, types = [], []
-        for _, encoding in tokenized(tokenizer, *texts, truncation="longest_first", max_length=max_length):
+        for _, encoding in encode(tokenizer, *texts, truncation="longest_first", max_length=max_length):
             ids.append(np.array(encoding.ids, np.int32))
             types.append(np.array(encoding.type_ids, np.int8))
         counts = np.array([len(example.candidates) for example in examples], np.int64)
         parts = [slice(start, end) for start, end in pairwise([0, *np.cumsum(counts)])]
         with_types = "token_type_ids" in tokenizer.model_input_names
-        token_types = [concatenated(types[part], np.int8) for part in parts] if with_types else None
-        sequences = ListSequences(
-            examples, [concatenated(ids[part], np.int32) for part in parts], token_types
-        )
+        token_types = [concatenate(types[part], np.int8) for part in parts] if with_types else None
+        sequences = ListSequences(examples, [concatenate(ids[part], np.int32) for part in parts], token_types)
         sequences.counts = counts
         sequences.choice_lengths = np.array([len(one) for one in ids], np.int32)
         sequences.labels = self.labels(examples)
         return sequences
 
-    def given(self, row: Row) -> object:
+    def raw_items(self, row: Row) -> object:
         """Returns the candidates in a row as a list or mapping, if necessary from JSON or split at the separator."""
         if self.choice_columns and self.choices_column not in row.values:
             columns = [row.column(name, "data.choice_columns") for name in self.choice_columns]
@@ -139,20 +137,20 @@ class ListReader(ExampleReader[Candidates]):
                 columns.pop()
             return columns
         others = f"data.choice_columns where each {self.noun} has a column of its own"
-        found = of_json(row.column(self.choices_column, f"data.choices_column, or {others}"))
-        return found.split(self.label_separator) if isinstance(found, str) and self.label_separator else found
+        cell = of_json(row.column(self.choices_column, f"data.choices_column, or {others}"))
+        return cell.split(self.label_separator) if isinstance(cell, str) and self.label_separator else cell
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
         """Returns the texts of the candidates, and their names. Raises BadRow for too few or empty candidates."""
-        given, letters = self.given(row), (product(ascii_uppercase, repeat=size) for size in count(1))
+        items, letters = self.raw_items(row), (product(ascii_uppercase, repeat=size) for size in count(1))
         names = map("".join, chain.from_iterable(letters))
-        if isinstance(given, Mapping) and "text" in given:
-            names = map(str, given.get("label", names))
-            given = list(given["text"])
-        if not isinstance(given, list) or len(given) < self.fewest:
-            expected = "expected a list of two or more, or text with data.label_separator"
-            raise BadRow(row.where, f"the {self.noun}s are {given!r:.60}: {expected}", f"no {self.noun}s")
-        texts = ["" if is_missing(one) else spelled(one).strip() for one in given]
+        if isinstance(items, Mapping) and "text" in items:
+            names = map(str, items.get("label", names))
+            items = list(items["text"])
+        if not isinstance(items, list) or len(items) < self.fewest:
+            form = "expected a list of two or more, or text with data.label_separator"
+            raise BadRow(row.where, f"the {self.noun}s are {items!r:.60}: {form}", f"no {self.noun}s")
+        texts = ["" if is_missing(one) else spell(one).strip() for one in items]
         if "" in texts:
             problem = f"{self.noun} {texts.index('') + 1} of {len(texts)} is empty"
             raise BadRow(row.where, problem, f"empty {self.noun}")
@@ -162,5 +160,5 @@ class ListReader(ExampleReader[Candidates]):
 def of_json(cell: object) -> Any:
     """Returns the value of a cell, parsed if it is text with JSON."""
     with suppress(ValueError, RecursionError):
-        return unwrapped(json.loads(cell) if isinstance(cell, str) else cell)
+        return to_python(json.loads(cell) if isinstance(cell, str) else cell)
     return cell

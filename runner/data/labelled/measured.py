@@ -27,9 +27,9 @@ class RetrievalSet(NamedTuple):
     """The numbers of the passages that belong to each query."""
     grades: list[list[float]] | None = None
     """The grade of each relevant passage; None if all are equally relevant."""
-    excluded: list[int] | None = None
+    own_passages: list[int] | None = None
     """For each query, the number of the passage with its id, which is not ranked, else -1. None without ids."""
-    left_out: int = 0
+    num_left_out: int = 0
     """The number of queries without a relevant passage."""
 
 
@@ -49,24 +49,24 @@ class RetrievalPairs:
 
     def prepare_data(self) -> None:
         """Reads every set. Raises ValueError for a row without query or passage, an unknown id, or no tokenizer."""
-        given, self.sets = self.settings, {}
+        settings, self.sets = self.settings, {}
         for part, prefix in (("test", "test"), ("validation", "val")):
-            for name, source in by_name(getattr(given, part), part).items():
+            for name, source in by_name(getattr(settings, part), part).items():
                 self.sets[f"{prefix}/{name}"] = self._read(source, part, f"data.{part} {name!r}")
-        self.tokenizer = tokenizer_of(given, self._texts)
+        self.tokenizer = tokenizer_of(settings, self._texts)
 
     def _read(self, source: RowSource, part: str, setting: str) -> RetrievalSet:
-        found = read_beir(source, part)
-        if found is None:
+        beir = read_beir(source, part)
+        if beir is None:
             return self.pairs(read_rows(source, self.reading, part, setting))
-        if left_out := len(found.queries) - len(found.grades):
-            log.info("%s names no relevant passage for %d queries: they are left out", found.qrels, left_out)
-        numbers = {name: number for number, name in enumerate(found.passages)}
-        relevant = [[numbers[passage] for passage in own] for own in found.grades.values()]
-        grades = [list(own.values()) for own in found.grades.values()]
-        excluded = [numbers.get(query, -1) for query in found.grades]
-        queries, passages = [found.queries[query] for query in found.grades], list(found.passages.values())
-        return RetrievalSet(queries, passages, relevant, grades, excluded, left_out)
+        if count := len(beir.queries) - len(beir.grades):
+            log.info("%s names no relevant passage for %d queries: they are left out", beir.qrels, count)
+        numbers = {name: number for number, name in enumerate(beir.passages)}
+        relevant = [[numbers[passage] for passage in judgements] for judgements in beir.grades.values()]
+        grades = [list(judgements.values()) for judgements in beir.grades.values()]
+        own_passages = [numbers.get(query, -1) for query in beir.grades]
+        queries, passages = [beir.queries[query] for query in beir.grades], list(beir.passages.values())
+        return RetrievalSet(queries, passages, relevant, grades, own_passages, count)
 
     def pairs(self, rows: Rows) -> RetrievalSet:
         """Returns the queries and passages of rows."""
@@ -85,8 +85,8 @@ class RetrievalPairs:
                 "data.train names no pairs to train a tokenizer on, and the model has no tokenizer: set data.tokenizer "
                 "or data.train"
             )
-        found = self._read(self.settings.train, "train", "data.train")
-        return [*found.queries, *found.passages]
+        pairs = self._read(self.settings.train, "train", "data.train")
+        return [*pairs.queries, *pairs.passages]
 
 
 class MinimalPair(NamedTuple):
@@ -118,12 +118,12 @@ class MinimalPairs:
             self.sets[f"test/{name}"] = [self._pair(row, name) for row in rows]
 
     def _pair(self, row: Row, name: str) -> MinimalPair:
-        given = self.settings
-        good = row.text(given.good_column, "data.good_column")
-        bad = row.text(given.bad_column, "data.bad_column")
+        settings = self.settings
+        good = row.text(settings.good_column, "data.good_column")
+        bad = row.text(settings.bad_column, "data.bad_column")
         if good == bad:
             raise ValueError(f"{row.where}: both sentences are {good!r:.80}")
-        phenomenon = row.values.get(given.phenomenon_column) or Path(file_of(row.where)).stem or name
+        phenomenon = row.values.get(settings.phenomenon_column) or Path(file_of(row.where)).stem or name
         return MinimalPair(good, bad, str(phenomenon))
 
 
@@ -147,11 +147,11 @@ class MtebTasks:
             from mteb import AbsTask
         except ImportError as error:
             raise ImportError("data=mteb needs mteb: pip install 'tiryns[mteb]'") from error
-        known = {task.metadata.name: task for task in _below(AbsTask) if hasattr(task, "metadata")}
+        tasks = {task.metadata.name: task for task in _below(AbsTask) if hasattr(task, "metadata")}
         for name in self.settings.tasks:
-            if name not in known:
-                raise ValueError(f"data.tasks: mteb has no task {name!r}{suggest(name, known)}")
-        self.tasks = {name: known[name]() for name in self.settings.tasks}
+            if name not in tasks:
+                raise ValueError(f"data.tasks: mteb has no task {name!r}{suggest(name, tasks)}")
+        self.tasks = {name: tasks[name]() for name in self.settings.tasks}
         if self.settings.tokenizer is None:
             raise ValueError("data=mteb has no texts to train a tokenizer on: set data.tokenizer")
         self.tokenizer = tokenizer_of(self.settings, tuple)
@@ -159,6 +159,6 @@ class MtebTasks:
 
 def _below(kind: Any) -> Iterator[Any]:
     """Yields the direct and indirect subclasses of a class."""
-    for derived in kind.__subclasses__():
-        yield derived
-        yield from _below(derived)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenated, tokenized
+from tiryns.runner.data.labelled.examples import ExampleReader, TaskSequences, concatenate, encode
 from tiryns.runner.data.labelled.spelling import is_missing, truth_of, whole_number
 from tiryns.runner.data.labelled.words.annotations import Mark, file_of, offset_units
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
@@ -84,9 +84,9 @@ class QuestionAnsweringReader(ExampleReader[Question]):
             with rows.bad.row():
                 question = row.text(self.text_column, "data.text_column").strip()
                 context = row.text(self.context_column, "data.context_column")
-                known = labelled or not is_missing(row.values.get(self.label_column))
-                marks = _answers(row, self.label_column, self.rule) if known else []
-                answers = [mark.text or "" for mark in marks] if known else None
+                is_labelled = labelled or not is_missing(row.values.get(self.label_column))
+                marks = _answers(row, self.label_column, self.rule) if is_labelled else []
+                answers = [mark.text or "" for mark in marks] if is_labelled else None
                 name = row.id(self.id_column, number)
                 if name in first:
                     twice = f"the id {name!r:.60} is that of {first[name]} too"
@@ -94,7 +94,7 @@ class QuestionAnsweringReader(ExampleReader[Question]):
                 first[name] = row.where
                 read.append((Question(name, question, context, answers, None, row.where), marks))
         units = offset_units(((one.where, one.context, marks) for one, marks in read), self.by_characters)
-        found: list[Question] = []
+        questions: list[Question] = []
         places: dict[str, list[str]] = {"right": [], "moved": [], "wrong": []}
         for one, marks in read:
             span = None
@@ -103,12 +103,12 @@ class QuestionAnsweringReader(ExampleReader[Question]):
                 text, start = marks[0].text or "", marks[0].start
                 wrong = f", {text!r:.40} is {one.context[start : start + len(text)]!r:.40} at {start}"
                 places[state].append(one.where + ("" if span else wrong))
-            found.append(one._replace(span=span))
+            questions.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
-            if listed := places[state]:
-                counts = f"{len(listed)} of {len(found)}"
-                log.warning("the answer_start of %s answers %s: %s", counts, problem, first_of(listed))
-        return found
+            if lines := places[state]:
+                counts = f"{len(lines)} of {len(questions)}"
+                log.warning("the answer_start of %s answers %s: %s", counts, problem, first_of(lines))
+        return questions
 
     def learn(self, examples: list[Question], rows: Rows) -> None:
         """Notes whether there are questions without an answer: only then may a prediction be empty."""
@@ -125,13 +125,13 @@ class QuestionAnsweringReader(ExampleReader[Question]):
         questions = _truncated_questions(examples, tokenizer, max_length, self.doc_stride)
         cut = {"truncation": "only_second", "max_length": max_length, "stride": self.doc_stride}
         both = questions, [e.context for e in examples]
-        found = list(tokenized(tokenizer, *both, return_overflowing_tokens=True, **cut))
-        owners, windows = np.array([owner for owner, _ in found], dtype=np.int64), [w for _, w in found]
+        pairs = list(encode(tokenizer, *both, return_overflowing_tokens=True, **cut))
+        owners, windows = np.array([owner for owner, _ in pairs], dtype=np.int64), [w for _, w in pairs]
         types = [w.type_ids for w in windows] if "token_type_ids" in tokenizer.model_input_names else None
         sequences = QuestionSequences(examples, [w.ids for w in windows], types)
-        outside = concatenated([[s != 1 for s in w.sequence_ids] for w in windows], np.bool_)
-        sequences.char_starts = concatenated([[a for a, _ in w.offsets] for w in windows], np.int32)
-        sequences.char_ends = concatenated([[b for _, b in w.offsets] for w in windows], np.int32)
+        outside = concatenate([[s != 1 for s in w.sequence_ids] for w in windows], np.bool_)
+        sequences.char_starts = concatenate([[a for a, _ in w.offsets] for w in windows], np.int32)
+        sequences.char_ends = concatenate([[b for _, b in w.offsets] for w in windows], np.int32)
         sequences.char_starts[outside] = sequences.char_ends[outside] = -1
         spans = [e.span or (-1, -1) for e in examples]
         sequences.answer_spans = np.array(spans, dtype=np.int32).reshape(-1, 2)
@@ -161,14 +161,14 @@ def place_answer(context: str, answer: Mark, unit: str) -> tuple[tuple[int, int]
     low = max(0, start - NEARBY)
     around = context[low : start + len(text) + NEARBY]
     if text and around.count(text) == 1:
-        found = low + around.index(text)
-        return (found, found + len(text)), "moved"
+        position = low + around.index(text)
+        return (position, position + len(text)), "moved"
     return None, "wrong"
 
 
 def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
     """Returns text and start of a row's answers; empty if `is_impossible` (by older rules, only `true` and `True`)."""
-    answers = given = row.column(name, "data.label_column")
+    answers = cell = row.column(name, "data.label_column")
     impossible = row.values.get("is_impossible")
     if rule is not LabelRule.AS_NAMED:
         impossible = impossible in (True, "true", "True")
@@ -178,8 +178,8 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
     if truth_of(impossible):  # its answers are plausible ones
         return []
     try:
-        if isinstance(given, str):
-            answers = json.loads(given)
+        if isinstance(cell, str):
+            answers = json.loads(cell)
         if isinstance(answers, Mapping) and isinstance(answers["text"], str):
             answers = [answers]
         if isinstance(answers, Mapping):
@@ -188,7 +188,7 @@ def _answers(row: Row, name: str, rule: LabelRule) -> list[Mark]:
             pairs = [(answer["text"], answer["answer_start"]) for answer in answers]
         return [Mark(whole_number(start), None, text=str(text)) for text, start in pairs if text != ""]
     except (KeyError, TypeError, ValueError):
-        problem = f"column {name!r} holds {given!r:.80}, expected answers with 'text' and 'answer_start'"
+        problem = f"column {name!r} holds {cell!r:.80}, expected answers with 'text' and 'answer_start'"
         raise BadRow(row.where, problem, "no answers") from None
 
 
@@ -204,7 +204,7 @@ def _truncated_questions(
             "lower doc_stride or raise max_length"
         )
     questions, num_cut = [e.question for e in examples], 0
-    for i, encoding in tokenized(tokenizer, list(questions), add_special_tokens=False):
+    for i, encoding in encode(tokenizer, list(questions), add_special_tokens=False):
         if len(encoding.ids) > room:
             questions[i] = questions[i][: encoding.offsets[room - 1][1]]
             num_cut += 1

@@ -49,7 +49,7 @@ def truth_of(value: object) -> bool | None:
         >>> [truth_of(value) for value in (True, "TRUE", "1.0", "False", "", 2, "WAHR", [1])]
         [True, True, True, False, False, None, None, None]
     """
-    value = unwrapped(value)
+    value = to_python(value)
     if isinstance(value, list | dict):
         return None
     return _TRUTH.get(value.lower() if isinstance(value, str) else value)
@@ -61,7 +61,7 @@ def is_missing(value: object) -> bool:
     return value is None or is_empty or (isinstance(value, float) and value != value)
 
 
-def unwrapped(label: object) -> Any:
+def to_python(label: object) -> Any:
     """Returns a label in plain Python: numpy's scalars as Python's, and arrays, sets and tuples as lists."""
     if isinstance(label, np.generic | np.ndarray):
         label = label.tolist()
@@ -77,13 +77,13 @@ def is_hidden(label: object) -> bool:
         >>> [is_hidden(label) for label in (-1, "-1", -1.0, [-1, -1], 1, "", None, [])]
         [True, True, True, True, False, False, False, False]
     """
-    label = unwrapped(label)
+    label = to_python(label)
     return label != [] and all(map(is_hidden, label)) if isinstance(label, list) else number_of(label) == -1
 
 
 def is_negative(label: object) -> bool:
     """Whether a label, or any label of a list, is a number below 0."""
-    label = unwrapped(label)
+    label = to_python(label)
     return any(map(is_negative, label)) if isinstance(label, list) else (number_of(label) or 0) < 0
 
 
@@ -106,13 +106,13 @@ def number_of(label: object) -> int | float | None:
     return float(label) if _NUMBER.fullmatch(label) and not label.lstrip("+-").isdecimal() else None
 
 
-def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
+def parse_number(label: Any, kind: type[int] | type[float] = float) -> float:
     """Returns the number that Python parses; TypeError, ValueError or OverflowError for other labels and for underscores.
 
     Use it where a number is expected: it accepts `007` and `1e5`. `number_of` decides whether a label is a number.
 
     Example:
-        >>> [parsed(label) for label in ("007", "1e5", 3)], parsed("12", int)
+        >>> [parse_number(label) for label in ("007", "1e5", 3)], parse_number("12", int)
         ([7.0, 100000.0, 3.0], 12)
     """
     if isinstance(label, str) and "_" in label:
@@ -123,7 +123,7 @@ def parsed(label: Any, kind: type[int] | type[float] = float) -> float:
 
 def whole_number(label: str | float) -> int:
     """Returns a whole number, also from `3.0`, as pandas writes columns with missing values; ValueError for others."""
-    number = number_of(unwrapped(label))
+    number = number_of(to_python(label))
     if number is None or not is_whole(number):
         raise ValueError(f"{label!r:.60} is no whole number")
     return int(number)
@@ -135,11 +135,11 @@ def is_whole(label: object) -> bool:
     return isinstance(number, int) or (number is not None and number.is_integer())
 
 
-def spelled(label: object) -> str:
+def spell(label: object) -> str:
     """Returns a label as it is written, booleans as in JSON.
 
     Example:
-        >>> [spelled(label) for label in (True, 10115, "01", 0.5)]
+        >>> [spell(label) for label in (True, 10115, "01", 0.5)]
         ['true', '10115', '01', '0.5']
     """
     return str(label).lower() if isinstance(label, bool) else str(label)
@@ -152,7 +152,7 @@ def name_among(label: object, names: Container[str]) -> str | None:
         >>> name_among("TRUE", ["false", "true"]), name_among(False, ["False", "True"]), name_among("Yes", ["yes"])
         ('true', 'False', None)
     """
-    name = spelled(label)
+    name = spell(label)
     others = (name.lower(), name.title(), name.upper()) if name.lower() in ("true", "false") else ()
     return next((one for one in (name, *others) if one in names), None)
 
@@ -171,8 +171,8 @@ class ClassNames:
 
     def __init__(self, names: Sequence[str], labels: Iterable[object], known: Container[str] = ()) -> None:
         self.names, self._numbers, self._known = names, {name: i for i, name in enumerate(names)}, known
-        found = labels if names else ()
-        flat = (one for label in found for one in (label if isinstance(label, list) else [label]))
+        items = labels if names else ()
+        flat = (one for label in items for one in (label if isinstance(label, list) else [label]))
         self._names_alone = all(map(self._is_name, {one for one in flat if isinstance(one, str)}))
 
     def _is_name(self, text: str) -> bool:
@@ -191,8 +191,8 @@ class ClassNames:
             return name
         number = int(label) if isinstance(label, bool) or is_whole(label) else len(self.names)
         if not -1 <= number < len(self.names):
-            known = f"0 to {len(self.names) - 1}: {first_names(self.names)}"
-            raise BadRow(where, f"the label is {label!r:.40}; class numbers are {known}", "unknown label")
+            classes = f"0 to {len(self.names) - 1}: {first_names(self.names)}"
+            raise BadRow(where, f"the label is {label!r:.40}; class numbers are {classes}", "unknown label")
         return None if number < 0 else self.names[number]
 
 
@@ -214,9 +214,9 @@ def counting_names(names: Sequence[str] | None, known: Sequence[str], are_given:
     return names if alike or not (are_given or all(map(is_whole, known))) else ()
 
 
-def check_joined(found: Sequence[LocatedLabel]) -> None:
+def check_joined(entries: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text like several labels: a list, Label Studio's choices, or `a,b` if `a` and `b` occur."""
-    first = {one.label: one.where for one in reversed(found) if isinstance(one.label, str)}
+    first = {one.label: one.where for one in reversed(entries) if isinstance(one.label, str)}
     are_lists = bool(first) and all(_LIST.fullmatch(label.strip()) for label in first)
     for label, where in reversed(first.items()):
         signs = (s for s in _JOINS if s in label and first.keys() >= {*map(str.strip, label.split(s))})
@@ -228,17 +228,17 @@ def check_joined(found: Sequence[LocatedLabel]) -> None:
             raise ValueError(f"{where}: the label {label!r:.40} reads as several labels: {advice}{_CLASSES}")
 
 
-def check_spelling(found: Sequence[LocatedLabel]) -> None:
+def check_spelling(entries: Sequence[LocatedLabel]) -> None:
     """Raises ValueError for text labels that people read as numbers, but that would become classes.
 
     Examples are `6,63`, `1'250`, `3.5 %`, `1,5E+03`, and `1.250` for thousands beside `980`. Also raises for a text that
     is no number if most labels are fractions, or if some are and only `nan` and `inf` are no numbers.
     """
-    spelt = [one for one in found if isinstance(one.label, str)]
-    if grouped := _ambiguous_thousands(spelt):
+    spelt = [one for one in entries if isinstance(one.label, str)]
+    if entry := _ambiguous_thousands(spelt):
         raise ValueError(
-            f"{grouped.where}: the labels look like whole numbers with a point between thousands: "
-            f"{grouped.label!r:.40}. Write {grouped.label.replace('.', '')}; if the point is a decimal point, say "
+            f"{entry.where}: the labels look like whole numbers with a point between thousands: "
+            f"{entry.label!r:.40}. Write {entry.label.replace('.', '')}; if the point is a decimal point, say "
             f"{SETTING}=regression{_CLASSES}"
         )
     fractions, others = [], []
@@ -274,8 +274,8 @@ def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
         return None
     points = [one for one in spelt if "." in one.label]
     whole = [one.label for one in spelt if "." not in one.label]
-    grouped = all(re.fullmatch(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", one.label) for one in points)
-    return points[0] if points and whole and grouped and all(abs(float(x)) < 1000 for x in whole) else None
+    triples = all(re.fullmatch(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", one.label) for one in points)
+    return points[0] if points and whole and triples and all(abs(float(x)) < 1000 for x in whole) else None
 
 
 def _plain(text: str) -> str:

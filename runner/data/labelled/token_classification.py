@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from tiryns.conf.values import suggest
 from tiryns.runner import log
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
-from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counted, majority_accuracy, names_of
-from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, unwrapped
-from tiryns.runner.data.labelled.words.annotations import chosen_of, file_of, is_contested, offset_units
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenate, encode
+from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counts_of, majority_accuracy, names_of
+from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, to_python
+from tiryns.runner.data.labelled.words.annotations import choice_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
     ANNOTATIONS,
     ENTITIES_FORM,
     OFFSETS,
     TEXT,
     Annotated,
-    annotated,
+    annotations_of,
     labels_of,
     signs_alone,
     span_of,
@@ -77,7 +77,7 @@ class SentenceSequences(TaskSequences):
 
     def label_counts(self) -> LabelCounts:
         """Returns how many words have each label."""
-        return counted(self.word_labels[self.has_pieces], len(self.names))
+        return counts_of(self.word_labels[self.has_pieces], len(self.names))
 
 
 class TokenClassificationReader(ExampleReader[Sentence]):
@@ -93,7 +93,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self, text_column: str, label_column: str, id_column: str | None, labels: Sequence[object] | None
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
-        self.names = self.given = names_of(labels)
+        self.names = self.preset = names_of(labels)
         self.class_numbers: list[str] = []  # the class names of the training file
         self.cuts_signs: str | bool = ""
         """The signs that are split from the words of a text; True (all signs) after training on texts with entities."""
@@ -105,39 +105,39 @@ class TokenClassificationReader(ExampleReader[Sentence]):
 
     def arranged(self, rows: Rows) -> Rows:
         """Converts texts with entities to words, with their labels and their places in the text."""
-        read, found = list[tuple[Row, Annotated | None]](), []
-        chosen = chosen_of(rows.rows, self.text_column, self.label_column, self.rule)
+        read, new_rows = list[tuple[Row, Annotated | None]](), []
+        choice = choice_of(rows.rows, self.text_column, self.label_column, self.rule)
         for row in rows.rows:
             with rows.bad.row():
-                words, given = row.values.get(self.text_column), row.values.get(self.label_column)
-                is_list = isinstance(given, list) and all(isinstance(one, str | int) for one in given)
-                is_text = isinstance(words, str | None) and not (is_list and given)
-                form = (self.text_column, self.label_column, self.rule, chosen)
-                read.append((row, annotated(row.where, row.values, *form) if is_text else None))
-        marks = ((row.where, one.text, one.marks or []) for row, one in read if one)
-        units = offset_units(marks, self.by_characters)
-        if contested := [row.where for row, one in read if one and is_contested(row.values)]:
-            told = "%d of %d texts have annotations that differ, of which the first counts: %s"
-            log.warning(told, len(contested), len(read), contested[0])
+                words, labels = row.values.get(self.text_column), row.values.get(self.label_column)
+                is_list = isinstance(labels, list) and all(isinstance(one, str | int) for one in labels)
+                is_text = isinstance(words, str | None) and not (is_list and labels)
+                form = (self.text_column, self.label_column, self.rule, choice)
+                read.append((row, annotations_of(row.where, row.values, *form) if is_text else None))
+        texts = ((row.where, one.text, one.marks or []) for row, one in read if one)
+        units = offset_units(texts, self.by_characters)
+        if conflicts := [row.where for row, one in read if one and is_contested(row.values)]:
+            problem = "%d of %d texts have annotations that differ, of which the first counts: %s"
+            log.warning(problem, len(conflicts), len(read), conflicts[0])
         for row, one in read:
             with rows.bad.row():
                 if one is None:
-                    found.append(row)
+                    new_rows.append(row)
                     continue
                 places = word_places(one.text, one.marks is not None or self.cuts_signs)
-                made: dict[str, object] = {TEXT: one.text, OFFSETS: places}
-                made[self.text_column] = [one.text[start:end] for start, end in places]
+                columns: dict[str, object] = {TEXT: one.text, OFFSETS: places}
+                columns[self.text_column] = [one.text[start:end] for start, end in places]
                 if one.marks is not None:
                     self.cuts_signs = True
-                    listed = [m._replace(text=None) for m in one.marks] if self.by_characters else one.marks
-                    spans = [span_of(row.where, one.text, mark, units[file_of(row.where)]) for mark in listed]
-                    made[self.label_column] = tags_of(row.where, one.text, places, spans)
+                    marks = [m._replace(text=None) for m in one.marks] if self.by_characters else one.marks
+                    spans = [span_of(row.where, one.text, mark, units[file_of(row.where)]) for mark in marks]
+                    columns[self.label_column] = tags_of(row.where, one.text, places, spans)
                 others = {name: value for name, value in row.values.items() if name != self.label_column}
-                found.append(row._replace(values={**others, **made}))
-        return rows._replace(rows=found)
+                new_rows.append(row._replace(values={**others, **columns}))
+        return rows._replace(rows=new_rows)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
-        classes, found = self.class_names(rows), []
+        classes, sentences = self.class_names(rows), []
         for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 words = words_of(row, self.text_column)
@@ -146,8 +146,8 @@ class TokenClassificationReader(ExampleReader[Sentence]):
                     raise BadRow(row.where, f"a text without its entities; {ENTITIES_FORM}", "no entity")
                 if labelled or row.values.get(self.label_column) is not None:
                     labels = labels_of(row, self.label_column, len(words), classes)
-                found.append(Sentence.of(row, row.id(self.id_column, number), words, labels))
-        return found
+                sentences.append(Sentence.of(row, row.id(self.id_column, number), words, labels))
+        return sentences
 
     def read_by(self, rule: LabelRule) -> None:
         """Sets the rule by which examples are read; by `FROM_ZERO`, the tokenizer keeps its normalizer."""
@@ -155,17 +155,17 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self.words_as_text = False if rule is LabelRule.FROM_ZERO else self.words_as_text
 
     def class_names(self, rows: Rows) -> ClassNames:
-        """Returns the names of integer labels: those of the file, else `data.labels`, else those of the training file."""
-        given = [] if all(map(str.isdecimal, self.given)) else self.given
-        names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.given))
-        labels = (unwrapped(row.values.get(self.label_column)) for row in rows.rows)
-        return ClassNames(names or given or self.class_numbers, labels, self.names)
+        """Returns the names of integer labels from the file, else from `data.labels`, else from the training file."""
+        text_names = [] if all(map(str.isdecimal, self.preset)) else self.preset
+        names = counting_names(rows.class_names.get(self.label_column), self.names, bool(self.preset))
+        labels = (to_python(row.values.get(self.label_column)) for row in rows.rows)
+        return ClassNames(names or text_names or self.class_numbers, labels, self.names)
 
     def learn(self, examples: list[Sentence], rows: Rows) -> None:
         counts = Counter(label for e in examples for label in e.labels or [])
         self.class_numbers = rows.class_names.get(self.label_column, [])
-        found = sorted(counts, key=lambda name: (name != "O", name))
-        self.names = self.given or list(self.class_numbers) or found
+        labels = sorted(counts, key=lambda name: (name != "O", name))
+        self.names = self.preset or list(self.class_numbers) or labels
         if len(self.names) < 2:
             raise ValueError(
                 f"the training data has one label only, {first_names(self.names)}: there is nothing to tell apart"
@@ -185,7 +185,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int, training: bool
     ) -> SentenceSequences:
         """Tokenises word by word, so that the word of every token is known."""
-        return self.labelled(self.cut(examples, tokenizer, max_length), examples)
+        return self.add_labels(self.cut(examples, tokenizer, max_length), examples)
 
     def cut(self, examples: list[Sentence], tokenizer: Tokenizer, max_length: int) -> SentenceSequences:
         """Returns the samples of sentences, without their labels."""
@@ -194,14 +194,14 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         starts = np.cumsum([0, *(len(e.words) for e in examples)], dtype=np.int64)
         ids, words, owners = [], [], []
         cut = {"truncation": True, "max_length": max_length, "return_overflowing_tokens": True}
-        listed = [e.words for e in examples]
-        for sentence, encoding in tokenized(tokenizer, listed, is_split_into_words=True, **cut):
+        sentences = [e.words for e in examples]
+        for sentence, encoding in encode(tokenizer, sentences, is_split_into_words=True, **cut):
             ids.append(encoding.ids)
             owners.append(sentence)
             first = int(starts[sentence])
             words.append([-1 if word is None else first + word for word in encoding.word_ids])
         sequences = SentenceSequences(examples, ids)
-        sequences.words, sequences.sentences = concatenated(words, np.int32), np.array(owners, dtype=np.int64)
+        sequences.words, sequences.sentences = concatenate(words, np.int32), np.array(owners, dtype=np.int64)
         # a word that is cut by the end of a sample has one first piece
         sequences.first_pieces = np.zeros(len(sequences.words), dtype=bool)
         real = np.flatnonzero(sequences.words >= 0)
@@ -210,7 +210,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         sequences.word_starts = starts
         return sequences
 
-    def labelled(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
+    def add_labels(self, sequences: SentenceSequences, examples: list[Sentence]) -> SentenceSequences:
         """Returns the samples with the labels of the `examples`."""
         sequences.examples, sequences.names = examples, self.names
         sequences.word_labels = np.array([n for e in examples for n in self.target(e)], dtype=np.int64)
@@ -222,9 +222,9 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         if example.labels is None:
             return [UNLABELLED] * len(example.words)
         if unknown := next((label for label in example.labels if label not in self.numbers), None):
-            problem = "is not among data.labels" if self.given else "does not occur in the training data"
-            known = f"{first_names(self.names)}; data.labels may name all{suggest(unknown, self.names)}"
-            raise BadRow(example.where, f"the label {unknown!r} {problem}: {known}", "unknown label")
+            problem = "is not among data.labels" if self.preset else "does not occur in the training data"
+            hint = f"{first_names(self.names)}; data.labels may name all{suggest(unknown, self.names)}"
+            raise BadRow(example.where, f"the label {unknown!r} {problem}: {hint}", "unknown label")
         return [self.numbers[label] for label in example.labels]
 
     def texts(self, examples: list[Sentence]) -> Iterator[str]:
@@ -236,8 +236,8 @@ class TokenClassificationReader(ExampleReader[Sentence]):
     def state_dict(self) -> Learnt:
         state = {"labels": self.names, "default_label": self.default_label, "iob2": self.scheme == "IOB2"}
         scheme = None if state["iob2"] else self.scheme
-        noted = {"scheme": scheme, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
-        return state | {name: one for name, one in noted.items() if one}
+        facts = {"scheme": scheme, "cuts_signs": self.cuts_signs, "words_as_text": self.words_as_text}
+        return state | {name: one for name, one in facts.items() if one}
 
     def restore(self, state: Learnt) -> None:
         self.names, self.default_label = list(state["labels"]), int(state["default_label"])
@@ -246,7 +246,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         self.scheme = "IOB2" if state.get("iob2") else state.get("scheme")
         self.cuts_signs, self.words_as_text = state.get("cuts_signs", ""), state.get("words_as_text")
         if "iob2" not in state:  # trained elsewhere
-            self.given = self.given or self.names  # which integers stand for
+            self.preset = self.preset or self.names  # which integers stand for
         else:
             self.words_as_text = bool(self.words_as_text)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiryns.conf.data import pretraining as options
-from tiryns.conf.phases import Phase, named_sources
+from tiryns.conf.phases import Phase, sources_in
 from tiryns.runner.config.calling import takes_settings
 from tiryns.runner.data.mixture.sources import Shares, decide_together, shares_of
 from tiryns.runner.data.module import GlobalBatchDataModule
@@ -18,7 +18,7 @@ from tiryns.runner.data.read.documents import CombinedSource
 from tiryns.runner.data.store.sharded import ShardedStore
 from tiryns.runner.data.store.writer import key_of
 from tiryns.runner.data.text.prepare import PreparedText
-from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, joined
+from tiryns.runner.data.text.pretraining import NamedStore, PretrainingData, join_stores
 from tiryns.runner.data.text.stored import StoredPretrainingData
 from tiryns.runner.order.timeline import number_of
 from tiryns.runner.run.model_folder import model_folder
@@ -59,20 +59,20 @@ class MixtureData(PretrainingData):
     def __init__(self, settings: options.Mixture) -> None:
         GlobalBatchDataModule.__init__(self, settings)
         self.max_length = settings.max_length
-        self.given = options.mixed_sources(vars(settings))
-        self.sources = {name: self._one(name, given) for name, given in self.given.items()}
+        self.mixture = options.sources_of(vars(settings))
+        self.sources = {name: self._one(name, source) for name, source in self.mixture.items()}
         self.source = CombinedSource([one.source for one in self.sources.values()])
         self.validation_sources = {}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
         self.prepared: PreparedText | None = None
 
-    def _one(self, name: str, given: options.MixedSource) -> PretrainingData:
+    def _one(self, name: str, source: options.MixedSource) -> PretrainingData:
         """Returns the data of one source; settings that the source leaves unset are taken from the mixture."""
         names = [field.name for field in fields(options.PretrainingData) if field.name != "_target_"]
-        own = {n: value for n, value in vars(given).items() if n in names and value is not None}
-        own["validation"] = {name: given.validation} if given.validation is not None else None
-        made: PretrainingData = PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **own})
-        return made
+        values = {n: value for n, value in vars(source).items() if n in names and value is not None}
+        values["validation"] = {name: source.validation} if source.validation is not None else None
+        data: PretrainingData = PretrainingData(**{**{n: getattr(self.settings, n) for n in names}, **values})
+        return data
 
     def prepare_data(self) -> None:
         """Tokenises each source into the cache, unless that has been done.
@@ -81,11 +81,11 @@ class MixtureData(PretrainingData):
         """
         if self.prepared is not None:
             return
-        options.check_weights(self.given, self.settings.mixture_tau, named_sources(self.phases))
+        options.check_weights(self.mixture, self.settings.mixture_tau, sources_in(self.phases))
         tokenizer = self.tokenizer_name
-        stored = {n: one for n, one in self.sources.items() if isinstance(one, StoredPretrainingData)}
-        texts = {n: one for n, one in self.sources.items() if n not in stored}
-        for one in stored.values():
+        corpora = {n: one for n, one in self.sources.items() if isinstance(one, StoredPretrainingData)}
+        texts = {n: one for n, one in self.sources.items() if n not in corpora}
+        for one in corpora.values():
             one.tokenizer_name, one.needed_tokens = tokenizer, self.needed_tokens
             one.prepare_data()
             assert one.prepared is not None
@@ -100,7 +100,7 @@ class MixtureData(PretrainingData):
                 raise ValueError(f"data.mixture.{name}: {one.source.describe()} has no text to train on")
         self.validation = {n: store for n, one in self.sources.items() for store in one.validation.values()}
         by_size = self.settings.mixture_tau is not None
-        names = [name for name, given in self.given.items() if given.weight or by_size]
+        names = [name for name, source in self.mixture.items() if source.weight or by_size]
         self.stores = [NamedStore(name, self.sources[name], name) for name in names]
         self.whole_mixture = MixedSequences(self.stores)
         for phase in self.phases:
@@ -112,18 +112,18 @@ class MixtureData(PretrainingData):
 
     def sources_of(self, phase: Phase) -> list[str]:
         """Returns the names of the sources that a phase draws from, in the order of the run's sources."""
-        named = phase.data.get("mixture")
-        return [name for name in self.sources if name in (named or self.whole_mixture.source_names)]
+        weights = phase.data.get("mixture")
+        return [name for name in self.sources if name in (weights or self.whole_mixture.source_names)]
 
     def _shares(self, phase: Phase) -> Shares:
         """Returns the shares of a phase's sources, from the settings of the phase, else of the run."""
         names, unit, length = self.sources_of(phase), phase.data.get("mixture_by"), self.length_of(phase)
         weights, tau = phase.data.get("mixture"), phase.data.get("mixture_tau")
         if weights is None and tau is None:
-            tau, weights = self.settings.mixture_tau, {name: self.given[name].weight for name in names}
+            tau, weights = self.settings.mixture_tau, {name: self.mixture[name].weight for name in names}
         stores = {store.name: store.data.train for store in self.stores if store.data.max_length == length}
-        taken = {name: stores[name] for name in names}
-        return shares_of(weights if tau is None else None, taken, unit or self.settings.mixture_by, tau)
+        of_phase = {name: stores[name] for name in names}
+        return shares_of(weights if tau is None else None, of_phase, unit or self.settings.mixture_by, tau)
 
     @property
     def whole(self) -> MixedSequences:  # type: ignore[override]
@@ -131,20 +131,20 @@ class MixtureData(PretrainingData):
 
     def _together(self) -> PreparedText:
         """Returns the joined facts of all sources; each validation set has the name of its source."""
-        found = {name: one.prepared for name, one in self.sources.items() if one.prepared is not None}
+        texts = {name: one.prepared for name, one in self.sources.items() if one.prepared is not None}
         figures = {
-            figure: {name: value for name, one in found.items() for value in getattr(one, figure).values()}
+            figure: {name: value for name, one in texts.items() for value in getattr(one, figure).values()}
             for figure in ("validation", "unigram_entropy", "tokens_per_byte")
         }
-        first = next(iter(found.values()))
-        documents = {"train": sum(one.documents["train"] for one in found.values())}
+        first = next(iter(texts.values()))
+        documents = {"train": sum(one.documents["train"] for one in texts.values())}
         return PreparedText(first.train, tokenizer=first.tokenizer, documents=documents, **figures)
 
     def connect(self, *args: Any, **options: Any) -> int:
         """Connects as the base class does; raises ValueError if a source would exceed its `max_epochs`."""
         steps = super().connect(*args, **options)
-        for name, given in self.given.items() if steps < PROVISIONAL else ():
-            bound = given.max_epochs or self.settings.mixture_max_epochs or math.inf
+        for name, source in self.mixture.items() if steps < PROVISIONAL else ():
+            bound = source.max_epochs or self.settings.mixture_max_epochs or math.inf
             if self.epochs[name] > bound:
                 fits = bisect_right(range(1, steps), bound, key=lambda step: self._epochs_at(step)[name])
                 raise ValueError(
@@ -165,29 +165,29 @@ class MixtureData(PretrainingData):
         further = self.stores[len(whole.orders) :]
         orders = [*whole.orders, *(order_of(whole.sampler, one.data.train, one.label) for one in further)]
         places = {(store.name, store.data.max_length): place for place, store in enumerate(self.stores)}
-        drawn = []
+        draws = []
         for part, phase in zip(self.parts, self.phases, strict=False):
             parts = self._shares(phase).parts
             taken = [places[name, self.length_of(phase)] for name in self.sources_of(phase)]
             stores = [self.stores[place] for place in taken]
             as_the_run = taken == list(range(len(whole.orders))) and parts == self.shares.parts
-            own = {
+            shares = {
                 store.label: f"{share}/{sum(parts)} of {store.fingerprint}"
                 for store, share in zip(stores, parts, strict=True)
             }
-            sizes = self._sizes(part, joined(stores))
-            drawn.append(Draws(part.steps, tuple(taken), tuple(parts), None if as_the_run else own, sizes))
-        return orders, drawn
+            sizes = self._sizes(part, join_stores(stores))
+            draws.append(Draws(part.steps, tuple(taken), tuple(parts), None if as_the_run else shares, sizes))
+        return orders, draws
 
     def _epochs_at(self, step: int) -> dict[str, float]:
         """Returns the passes over each source before a step, summed over its sequence lengths."""
         order = whole_order(self.sampler)
         assert isinstance(order, Mixed | Phased)
-        passed = dict.fromkeys(self.sources, 0.0)
+        epochs = dict.fromkeys(self.sources, 0.0)
         counts = order.counts(number_of(step, self.skipped)).tolist()
         for store, count in zip(self.stores, counts, strict=True):
-            passed[store.name] += count / len(store.data.train)
-        return passed
+            epochs[store.name] += count / len(store.data.train)
+        return epochs
 
     @property
     def epochs(self) -> dict[str, float]:
@@ -217,12 +217,12 @@ class MixtureData(PretrainingData):
         assert one.prepared is not None
         sizes = (one.prepared.documents["train"], len(one.train), one.train.num_tokens)
         counts = "{:,} documents, {:,} sequences, {:,} tokens".format(*sizes)
-        given = self.given[name].max_epochs or self.settings.mixture_max_epochs
-        bound = f" of at most {given:g}" if given else ""
-        drawn = "drawn in phases alone"
-        if name in shares.asked:
-            drawn = (
-                f"asked {shares.asked[name]:.2%} of the {shares.unit}, gives {shares.of_tokens[name]:.2%} of the "
+        limit = self.mixture[name].max_epochs or self.settings.mixture_max_epochs
+        bound = f" of at most {limit:g}" if limit else ""
+        share_text = "drawn in phases alone"
+        if name in shares.of_weights:
+            share_text = (
+                f"asked {shares.of_weights[name]:.2%} of the {shares.unit}, gives {shares.of_tokens[name]:.2%} of the "
                 f"tokens and {shares.of_samples[name]:.2%} of the samples"
             )
-        return f"{counts}; {drawn}; {self.epochs[name]:.2f} epochs{bound}"
+        return f"{counts}; {share_text}; {self.epochs[name]:.2f} epochs{bound}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiryns.conf.data.pretraining import Mixture
 from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.sharded import ShardedStore
-from tiryns.runner.data.store.writer import key_of, locked, write_errors, write_json
+from tiryns.runner.data.store.writer import key_of, lock_of, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.holdout import TRAIN, Part, among
 from tiryns.runner.data.text.prepare import keep_tokenizer, text_inputs, train_on
@@ -28,52 +28,52 @@ VERSION = 1
 
 
 def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, tokenizer: str | None) -> str:
-    """Sets `left_out` of sources that are not yet prepared; returns the name or folder of their tokenizer.
+    """Sets `exclusions` of sources that are not yet prepared; returns the name or folder of their tokenizer.
 
     If `tokenizer` is None, a tokenizer is trained on the training documents of all sources.
     """
     cache_dir = Path(settings.cache_dir).expanduser()
     inputs: dict[str, Any] = {"version": VERSION, "texts": []}
     for name, one in sources.items():
-        given = replace(one.settings, tokenizer=tokenizer)
-        inputs["texts"].append([name, text_inputs(one.source, one.validation_sources, given)])
+        source_settings = replace(one.settings, tokenizer=tokenizer)
+        inputs["texts"].append([name, text_inputs(one.source, one.validation_sources, source_settings)])
     if tokenizer is None:
         kind, size = settings.tokenizer_kind, settings.vocab_size
         training = text_tokenizer.check_training(kind, size, settings.lowercase)
         inputs |= {"tokenizer": training, "tokenizer_version": text_tokenizer.VERSION}
     note = cache_dir / "mixtures" / f"{key_of(inputs)}.json"
     folder = cache_dir / "tokenizers" / key_of(inputs)
-    with write_errors(note), locked(note):
+    with write_errors(note), lock_of(note):
         if not note.is_file() or (tokenizer is None and not folder.is_dir()):
-            parts = {name: one.divided() for name, one in sources.items()}
-            left_out = _held_out_elsewhere(parts)
+            parts = {name: one.document_parts() for name, one in sources.items()}
+            overlaps = _overlaps(parts)
             if tokenizer is None:
-                every = [(parts[name][TRAIN], digests) for name, digests in left_out.items()]
-                trained = [replace(one, kept=one.kept & ~among(one.digests, out)) for one, out in every]
-                keep_tokenizer(folder, lambda: train_on(trained, settings))
-            write_json(note, {name: digests.tolist() for name, digests in left_out.items()})
-        known = json.loads(note.read_bytes())
+                every = [(parts[name][TRAIN], digests) for name, digests in overlaps.items()]
+                corpus = [replace(one, mask=one.mask & ~among(one.digests, out)) for one, out in every]
+                keep_tokenizer(folder, lambda: train_on(corpus, settings))
+            write_json(note, {name: digests.tolist() for name, digests in overlaps.items()})
+        content = json.loads(note.read_bytes())
     for name, one in sources.items():
-        one.left_out = np.array(known[name], np.uint64)
+        one.exclusions = np.array(content[name], np.uint64)
     return tokenizer or str(folder)
 
 
-def _held_out_elsewhere(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
+def _overlaps(parts: Mapping[str, Mapping[str, Part]]) -> dict[str, NDArray[np.uint64]]:
     """Returns for each source the ascending digests of training documents that another source holds out."""
     sets = [part for of_source in parts.values() for name, part in of_source.items() if name != TRAIN]
-    digests_of_sets = [part.digests[part.kept] for part in sets]
-    held_out = np.unique(np.concatenate([np.empty(0, np.uint64), *digests_of_sets]))
-    found = {}
+    digests_of_sets = [part.digests[part.mask] for part in sets]
+    validation_digests = np.unique(np.concatenate([np.empty(0, np.uint64), *digests_of_sets]))
+    overlaps = {}
     for name, of_source in parts.items():
         training = of_source[TRAIN]
-        digests = training.digests[training.kept]
-        found[name] = np.unique(digests[among(digests, held_out)])
-        if len(digests) and among(digests, found[name]).all():
+        digests = training.digests[training.mask]
+        overlaps[name] = np.unique(digests[among(digests, validation_digests)])
+        if len(digests) and among(digests, overlaps[name]).all():
             raise ValueError(
                 f"data.mixture.{name}: every document of {training.source.describe()} is held out by another source: "
                 "nothing to train on"
             )
-    return found
+    return overlaps
 
 
 Stores = Mapping[str, TokenStore | ShardedStore]
@@ -99,8 +99,8 @@ class Shares(NamedTuple):
     """Draws of each source in a period; see `runner.order.mixture`."""
 
     @property
-    def asked(self) -> dict[str, float]:
-        """Each weight as a share of their sum."""
+    def of_weights(self) -> dict[str, float]:
+        """Each weight, divided by the sum of all weights."""
         return _normalise(self.weights)
 
     @property
@@ -111,8 +111,8 @@ class Shares(NamedTuple):
     @property
     def of_tokens(self) -> dict[str, float]:
         """Each source's share of the training tokens, from its draws and its mean sequence length."""
-        drawn = self.of_samples
-        return _normalise({n: drawn[n] * self.tokens[n] / self.samples[n] for n in drawn})
+        draws = self.of_samples
+        return _normalise({n: draws[n] * self.tokens[n] / self.samples[n] for n in draws})
 
 
 def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, tau: float | None) -> Shares:
@@ -123,13 +123,13 @@ def shares_of(weights: Mapping[str, float] | None, stores: Stores, unit: str, ta
     samples = {name: len(store) for name, store in stores.items()}
     tokens = {name: store.num_tokens for name, store in stores.items()}
     sizes = tokens if unit == "tokens" else samples
-    given = {n: float(sizes[n]) ** (tau or 0) if weights is None else float(weights[n]) for n in stores}
-    per_draw = {n: tokens[n] / samples[n] if unit == "tokens" else 1.0 for n in given}
+    weight_of = {n: float(sizes[n]) ** (tau or 0) if weights is None else float(weights[n]) for n in stores}
+    per_draw = {n: tokens[n] / samples[n] if unit == "tokens" else 1.0 for n in weight_of}
     try:
-        parts = parts_of({n: weight / per_draw[n] for n, weight in given.items()})
+        parts = parts_of({n: weight / per_draw[n] for n, weight in weight_of.items()})
     except ValueError as error:
         raise ValueError(f"data.mixture: {error}") from None
-    return Shares(given, unit, samples, tokens, parts)
+    return Shares(weight_of, unit, samples, tokens, parts)
 
 
 def _normalise(values: Mapping[str, float]) -> dict[str, float]:

@@ -40,14 +40,14 @@ class Holder:
     """Each use of one of these sequences in training: `step`, `place`, `epoch` and `index`."""
 
 
-def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]]]:
-    """Returns the documents in `text` (a text or a path), each with its holders in `data`; errors call the text `asked`.
+def holders_of(data: Any, text: str, option: str) -> list[tuple[str, list[Holder]]]:
+    """Returns each document in `text` (a text or a path) with its holders in `data`. Errors name the `option`.
 
     The text is read as the run reads its data: white space at the ends of lines is ignored, and blank lines divide it
     if `data.text_unit=paragraph`. Raises ValueError for blank text, and if `data` came as token ids.
     """
-    labelled = data.train_set is not None
-    unit = "file" if labelled else data.settings.text_unit
+    is_labelled = data.train_set is not None
+    unit = "file" if is_labelled else data.settings.text_unit
     column = getattr(data.settings, "text_column", "text")
     path = Path(text)
     with tempfile.TemporaryDirectory() as folder:
@@ -55,24 +55,24 @@ def holders_of(data: Any, text: str, asked: str) -> list[tuple[str, list[Holder]
             path = Path(folder) / "text.txt"
             path.write_text(text, encoding="utf-8")
         source = open_source(path, column, "train", unit) if path.stat().st_size else None
-        wanted = [] if source is None else list(source.documents())
-    if not wanted or not all(isinstance(document, str) for document in wanted):
-        raise ValueError(f"{asked}: {text[:60]!r} holds no text")
-    if labelled:
-        found = _holders_in_rows(data, wanted)
+        texts = [] if source is None else list(source.documents())
+    if not texts or not all(isinstance(document, str) for document in texts):
+        raise ValueError(f"{option}: {text[:60]!r} holds no text")
+    if is_labelled:
+        holders = _holders_in_rows(data, texts)
     elif data.stores:
-        found = _holders_in_stores(data, wanted, asked)
+        holders = _holders_in_stores(data, texts, option)
     else:
-        found = _holders_in_documents(data, wanted, asked)
-    return list(zip(wanted, found, strict=True))
+        holders = _holders_in_documents(data, texts, option)
+    return list(zip(texts, holders, strict=True))
 
 
-def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> list[list[Holder]]:
+def _holders_in_stores(data: PretrainingData, texts: list[str], option: str) -> list[list[Holder]]:
     """Returns the documents of each source that hold each text, with their sequences in all of its stores."""
-    found: dict[str, list[list[Holder]]] = {}
+    by_store: dict[str, list[list[Holder]]] = {}
     start = 0
     for store in data.stores:
-        holders = _holders_in_documents(store.data, wanted, asked)
+        holders = _holders_in_documents(store.data, texts, option)
         for holder in chain.from_iterable(holders):
             if store.name:
                 holder.source = store.name
@@ -80,7 +80,7 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
                     holder.set = f"validation set {store.name}"
             holder.sequences = [index + start for index in holder.sequences]
         for first, again in zip(
-            chain.from_iterable(found.setdefault(store.name, holders)),
+            chain.from_iterable(by_store.setdefault(store.name, holders)),
             chain.from_iterable(holders),
             strict=True,
         ):
@@ -88,28 +88,28 @@ def _holders_in_stores(data: PretrainingData, wanted: list[str], asked: str) -> 
                 first.sequences += again.sequences
                 first.set = TRAINED if again.set == TRAINED else first.set
         start += len(store.data.train)
-    return [list(chain.from_iterable(of_text)) for of_text in zip(*found.values(), strict=True)]
+    return [list(chain.from_iterable(of_text)) for of_text in zip(*by_store.values(), strict=True)]
 
 
-def _holders_in_documents(data: Any, wanted: list[str], asked: str) -> list[list[Holder]]:
-    found = [list[Holder]() for _ in wanted]
+def _holders_in_documents(data: Any, texts: list[str], option: str) -> list[list[Holder]]:
+    all_holders = [list[Holder]() for _ in texts]
     if isinstance(data, StoredPretrainingData) or data.source.tokenized:
-        raise ValueError(f"{asked}: {data.source.describe()} came as token ids, so its text is not known")
+        raise ValueError(f"{option}: {data.source.describe()} came as token ids, so its text is not known")
     places, number = DocumentPlaces(data), 0
     chunker = places.chunker()
     for _, _, source in places.leaves:
         for document in source.documents():
-            for text, holders in zip(wanted, found, strict=True):
+            for text, holders in zip(texts, all_holders, strict=True):
                 if text in document:
                     holders.append(_holder(places, chunker, number, document, text))
             number += 1
     for name, other in data.validation_sources.items():
         for source_name, file, source in leaves_of(other):
             for row, document in enumerate(source.documents(), 1):
-                for text, holders in zip(wanted, found, strict=True):
+                for text, holders in zip(texts, all_holders, strict=True):
                     if text in document:
                         holders.append(Holder(source_name, file, f"document {row}", f"validation set {name}"))
-    return found
+    return all_holders
 
 
 def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str, text: str) -> Holder:
@@ -117,7 +117,7 @@ def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str
     sequences = places.sequences_of(number)
     source, file, row, _ = places.of_document(number)
     if not len(sequences):
-        digests = places.data.left_out  # of what another source of a mixture holds out
+        digests = places.data.exclusions  # of what another source of a mixture holds out
         other = bool(places.data.validation_sources) or (
             digests is not None and np.uint64(digest(document)) in digests
         )
@@ -125,19 +125,19 @@ def _holder(places: DocumentPlaces, chunker: Chunker, number: int, document: str
     lengths = places.data.train.lengths(sequences) - chunker.num_special
     encoding = chunker.backend.encode(document, add_special_tokens=False)
     starts, ends = np.array(encoding.offsets, np.int64).reshape(-1, 2).T
-    held, first = np.zeros(len(starts), bool), document.find(text)
+    mask, first = np.zeros(len(starts), bool), document.find(text)
     while first >= 0:
-        held |= (ends > first) & (starts < first + len(text))
+        mask |= (ends > first) & (starts < first + len(text))
         first = document.find(text, first + 1)
     owners = np.repeat(np.arange(len(lengths)), lengths)
-    parts = np.unique(owners[np.flatnonzero(held[: len(owners)])])
+    parts = np.unique(owners[np.flatnonzero(mask[: len(owners)])])
     return Holder(source, file, row, TRAINED if len(parts) else CUT_OFF, sequences[parts].tolist())
 
 
-def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
+def _holders_in_rows(data: Any, texts: list[str]) -> list[list[Holder]]:
     """Returns the rows of training, validation and test files that hold each text in a column other than label and id."""
-    found, settings = [list[Holder]() for _ in wanted], data.settings
-    skipped = {getattr(settings, name, None) for name in ("label_column", "id_column")}
+    all_holders, settings = [list[Holder]() for _ in texts], data.settings
+    label_and_id = {getattr(settings, name, None) for name in ("label_column", "id_column")}
     sets = {"training": data.train_set}
     sets |= {f"validation set {name}": sequences for name, sequences in data.validation.items()}
     sets |= {f"test set {name}": sequences for name, sequences in data.test.items()}
@@ -149,13 +149,13 @@ def _holders_in_rows(data: Any, wanted: list[str]) -> list[list[Holder]]:
             how = (data.reading, part, f"data.{part}", HowRead(BadRows(skip=True)))
             rows = read_rows(as_read(source, part), *how)
             for where, values in rows.rows:
-                texts = list(texts_in({n: v for n, v in values.items() if n not in skipped}))
-                for text, holders in zip(wanted, found, strict=True):
-                    if any(text in one for one in texts):
+                row_texts = list(texts_in({n: v for n, v in values.items() if n not in label_and_id}))
+                for text, holders in zip(texts, all_holders, strict=True):
+                    if any(text in one for one in row_texts):
                         name, example = owner.get(where, (LEFT_OUT, -1))
                         mine = np.flatnonzero(owners == example).tolist() if name == TRAINED else []
                         holders.append(Holder(rows.description, *split_where(where), name, mine))
-    return found
+    return all_holders
 
 
 def texts_in(value: object) -> Iterator[str]:

@@ -62,18 +62,18 @@ class StoredPlaces:
 
     def __init__(self, data: PretrainingData) -> None:
         self.stores, self.ends = data.stores, np.cumsum([len(store.data.train) for store in data.stores])
-        self._found: dict[int, DocumentPlaces] = {}
+        self._places: dict[int, DocumentPlaces] = {}
 
     def of(self, index: int) -> Place:
         """Returns the place of a sequence."""
         number = int(np.searchsorted(self.ends, index, side="right"))
-        store, own = self.stores[number], index - (int(self.ends[number - 1]) if number else 0)
+        store, local_index = self.stores[number], index - (int(self.ends[number - 1]) if number else 0)
         if isinstance(store.data, StoredPretrainingData):
-            return Place(store.name, store.data.source.place, f"sequence {own + 1}", 1)
-        if number not in self._found:
-            self._found[number] = DocumentPlaces(store.data)
-        found = self._found[number].of(own)
-        return found._replace(source=store.name) if store.name else found
+            return Place(store.name, store.data.source.place, f"sequence {local_index + 1}", 1)
+        if number not in self._places:
+            self._places[number] = DocumentPlaces(store.data)
+        place = self._places[number].of(local_index)
+        return place._replace(source=store.name) if store.name else place
 
 
 class DocumentPlaces:
@@ -93,8 +93,8 @@ class DocumentPlaces:
             numbers = self._read()
             with suppress(OSError):  # a cache that others own, or a full disk
                 for file, array in zip(files, numbers, strict=True):
-                    with replacing(file) as temporary, temporary.open("wb") as opened:
-                        np.save(opened, array)
+                    with replacing(file) as temporary, temporary.open("wb") as output:
+                        np.save(output, array)
         self.documents: NDArray[np.int64] = numbers[0]
         """The number of each sequence's document in the source [D], ascending."""
         self.ends = np.cumsum(numbers[1])
@@ -125,26 +125,26 @@ class DocumentPlaces:
     def _read(self) -> list[NDArray[np.int64]]:
         """Returns the document of each sequence, and the number of documents of each file."""
         chunker = self.chunker()
-        kept, tokenized = self.data.divided()[TRAIN].kept, self.data.source.tokenized
+        mask, is_tokenized = self.data.document_parts()[TRAIN].mask, self.data.source.tokenized
         documents, counts, sizes, number = [], [], [], 0
         with rust_threads():
             for _, _, source in self.leaves:
                 first, batch = number, []
                 for document in source.documents():
-                    if kept[number : number + 1].all():
+                    if mask[number : number + 1].all():
                         batch.append(document)
                         documents.append(number)
                     if len(batch) == _AT_ONCE:
-                        counts.append(num_sequences(chunker, batch, tokenized))
+                        counts.append(num_sequences(chunker, batch, is_tokenized))
                         batch = []
                     number += 1
-                counts.append(num_sequences(chunker, batch, tokenized))
+                counts.append(num_sequences(chunker, batch, is_tokenized))
                 sizes.append(number - first)
         owners = np.repeat(np.array(documents, np.int64), np.concatenate(counts))
-        if number != len(kept) or len(owners) != len(self.data.train):
-            found = f"{len(owners):,} sequences, where its store has {len(self.data.train):,}"
+        if number != len(mask) or len(owners) != len(self.data.train):
+            difference = f"{len(owners):,} sequences, where its store has {len(self.data.train):,}"
             raise ValueError(
-                f"{self.data.source.describe()} gives {found}: it has changed since it was tokenised"
+                f"{self.data.source.describe()} gives {difference}: it has changed since it was tokenised"
             )
         return [owners, np.array(sizes, np.int64)]
 
@@ -156,7 +156,7 @@ def leaves_of(source: Source) -> Iterator[tuple[str, str, Source]]:
             yield from leaves_of(part)
     elif isinstance(source, FileSource):
         for file in source.files:
-            one = FileSource([file.path], source.named, source.text_column, source.text_unit, source.reading)
+            one = FileSource([file.path], source.spec, source.text_column, source.text_unit, source.reading)
             yield source.describe(), str(file.path), one
     else:
         yield source.describe(), "", source

@@ -41,14 +41,14 @@ class PairsData(FinetuningData):
         if name != "train" or not isinstance(source, Mapping):
             return super()._read(name, part, source, train)
         read = super()._read
-        found = {one: read(f"train/{one}", part, path) for one, path in source.items()}
+        sets = {one: read(f"train/{one}", part, path) for one, path in source.items()}
         self.bad["train"] = BadRows(self.settings.on_bad_row == "skip", "data.on_bad_row=skip")
-        rows = [rows for rows, _ in found.values()]
-        joined = rows[0]._replace(
+        rows = [rows for rows, _ in sets.values()]
+        all_rows = rows[0]._replace(
             rows=[row for one in rows for row in one.rows],
             description=", ".join(one.description for one in rows),
         )
-        return joined, [pair._replace(set=one) for one, (_, pairs) in found.items() for pair in pairs]
+        return all_rows, [pair._replace(set=one) for one, (_, pairs) in sets.items() for pair in pairs]
 
     def _groups(self, examples: list[Pair], rows: Rows) -> list[str]:
         """Returns the group of each row; rows that share a query or passage, even through others, are one group."""

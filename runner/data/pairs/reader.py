@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenated, tokenized
+from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenate, encode
 from tiryns.runner.data.labelled.lists import of_json
-from tiryns.runner.data.labelled.spelling import is_missing, parsed
+from tiryns.runner.data.labelled.spelling import is_missing, parse_number
 from tiryns.runner.data.micro_batch import FlatSamples, TaskArguments, Tokenizer
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.beir import read_beir
@@ -85,8 +85,8 @@ class PairsReader(ExampleReader[Pair]):
     max_query_length: int | None
 
     def __post_init__(self) -> None:
-        given = self.negative_columns
-        self.negatives = [given] if isinstance(given, str) else list(given or ())
+        names = self.negative_columns
+        self.negatives = [names] if isinstance(names, str) else list(names or ())
         self.prompts = (self.query_prompt or "", self.passage_prompt or "")
         self.most_negatives = 0
         """The highest number of hard negatives of a row, in all sets read so far."""
@@ -98,28 +98,28 @@ class PairsReader(ExampleReader[Pair]):
         return read_beir(source, part) or source
 
     def columns(self) -> tuple[str, ...]:
-        named = (name for name in (self.label_column, self.match_column) if name)
-        return (self.text_column, self.pair_column, *self.negatives, *named)
+        others = (name for name in (self.label_column, self.match_column) if name)
+        return (self.text_column, self.pair_column, *self.negatives, *others)
 
     def label_names(self) -> tuple[str, ...]:
         """Returns the columns of hard negatives, score and passage id, which a single query or passage does not have."""
         return self.columns()[2:]
 
     def examples(self, rows: Rows, labelled: bool) -> list[Pair]:
-        found = []
+        pairs = []
         for number, row in enumerate(rows.rows):
             with rows.bad.row():
                 query = row.text(self.text_column, "data.text_column")
                 passage = row.text(self.pair_column, "data.pair_column")
-                known = [n for n in self.negatives if self.in_training or n in row.values]
-                texts = (text for n in known for text in texts_in(row, n, "data.negative_columns"))
+                columns = [n for n in self.negatives if self.in_training or n in row.values]
+                texts = (text for n in columns for text in texts_in(row, n, "data.negative_columns"))
                 negatives = [text for text in texts if text.strip()]
                 match = self.match_column and row.column(self.match_column, "data.match_column")
                 match = None if is_missing(match) else str(match)
                 name, score = row.id(self.id_column, number), self._score(row, labelled)
-                found.append(Pair(name, query, passage, negatives, score, match, row.where))
-        self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in found)])
-        return found
+                pairs.append(Pair(name, query, passage, negatives, score, match, row.where))
+        self.most_negatives = max([self.most_negatives, *(len(pair.negatives) for pair in pairs)])
+        return pairs
 
     def learn(self, examples: list[Pair], rows: Rows) -> None:
         """Makes the columns of hard negatives optional for later rows: all training rows have been read."""
@@ -149,12 +149,12 @@ class PairsReader(ExampleReader[Pair]):
         passages = [of_passage + text for pair in examples for text in pair.texts[1:]]
 
         def ids_of(texts: list[str], longest: int) -> Iterator[list[int]]:
-            return (one.ids for _, one in tokenized(tokenizer, texts, truncation=True, max_length=longest))
+            return (one.ids for _, one in encode(tokenizer, texts, truncation=True, max_length=longest))
 
         of_queries = ids_of(queries, self.max_query_length or max_length)
         of_passages = ids_of(passages, max_length)
         ids = [[next(of_queries), *(next(of_passages) for _ in pair.texts[1:])] for pair in examples]
-        sequences = PairSequences(examples, [concatenated(texts, np.int32) for texts in ids])
+        sequences = PairSequences(examples, [concatenate(texts, np.int32) for texts in ids])
         sequences.text_lengths = np.array([len(text) for texts in ids for text in texts], np.int32)
         sequences.text_counts = np.array([len(texts) for texts in ids], np.int64)
         texts = [digest(text) | 1 for pair in examples for text in pair.texts]  # | 1: never 0
@@ -199,6 +199,6 @@ def finite_number(value: object) -> float:
         [0.5, 2.0, nan, nan]
     """
     with suppress(TypeError, ValueError, OverflowError):
-        if np.isfinite(number := float(parsed(value))):
+        if np.isfinite(number := float(parse_number(value))):
             return number
     return float("nan")

@@ -39,8 +39,8 @@ def sizes_of(array: "pa.Array") -> Sizes:
         return np.append(sizes_of(array.dictionary), SMALLEST)[_numbers(array.indices.fill_null(0))]
     if types.is_run_end_encoded(kind):
         runs = pa.array(np.arange(len(array.values)))
-        numbered = pa.RunEndEncodedArray.from_arrays(array.run_ends, runs).slice(array.offset, len(array))
-        return sizes_of(array.values)[_numbers(pc.run_end_decode(numbered))]
+        numbers = pa.RunEndEncodedArray.from_arrays(array.run_ends, runs).slice(array.offset, len(array))
+        return sizes_of(array.values)[_numbers(pc.run_end_decode(numbers))]
     smallest: Sizes = np.full(len(array), float(_width(kind) or SMALLEST))
     if _width(kind):
         return smallest
@@ -98,15 +98,15 @@ def arrow_batches(file: File, columns: list[str] | None = None) -> Iterator["pa.
     Raises ValueError for a damaged file, and for one that unpacks to more than `most_unpacked`.
     """
     with _readable(file):
-        left = float(most_unpacked(file.path))
+        budget = float(most_unpacked(file.path))
         batches = _parquet(file, columns) if file.format == "parquet" else _arrow(file, columns)
         yield next(batches)
         for whole in batches:
             for start in range(0, whole.num_rows, _ROWS):
                 batch = whole.slice(start, _ROWS)
                 ends = np.cumsum(sum(map(sizes_of, batch.columns), np.zeros(len(batch))))
-                left -= ends[-1]
-                if left < 0:
+                budget -= ends[-1]
+                if budget < 0:
                     raise unpacks_to_more(file.path)
                 first = 0
                 while first < len(batch):
@@ -147,7 +147,7 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
     yield schema.empty_table()
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
     for number in range(metadata.num_row_groups)[slice(*file.span or (None,))]:
-        group, packed, row = metadata.row_group(number), [], 1.0
+        group, dictionary_columns, row = metadata.row_group(number), [], 1.0
         for i, leaf in enumerate(leaves):
             if columns is not None and not f"{leaf.path}.".startswith(tuple(f"{name}." for name in columns)):
                 continue
@@ -159,8 +159,8 @@ def _parquet(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.R
             elif "DELTA_BYTE_ARRAY" in group.column(i).encodings or "extension<" in str(schema):
                 row += longest  # pyarrow has no dictionary of these
             else:
-                packed.append(leaf.path)
-        with pq.ParquetFile(file.path, read_dictionary=packed) as parquet:
+                dictionary_columns.append(leaf.path)
+        with pq.ParquetFile(file.path, read_dictionary=dictionary_columns) as parquet:
             rows = max(1, min(_ROWS, int(_BATCH / row)))  # as many as fit if each takes what the average may
             yield from parquet.iter_batches(rows, columns=columns, row_groups=[number])
 
@@ -169,18 +169,18 @@ def _arrow(file: File, columns: list[str] | None) -> Iterator["pa.Table | pa.Rec
     """Yields an empty table, then the batches; arrow's file format and stream format are read in the same way."""
     import pyarrow as pa
 
-    with pa.memory_map(str(file.path)) as mapped:
-        start = 8 if mapped.read(6) == b"ARROW1" else 0
-        mapped.seek(0)
-        content = mapped.read_buffer()[start:]
+    with pa.memory_map(str(file.path)) as memory:
+        start = 8 if memory.read(6) == b"ARROW1" else 0
+        memory.seek(0)
+        content = memory.read_buffer()[start:]
         if _unpacked_size(content) > most_unpacked(file.path):
             raise unpacks_to_more(file.path)
         reader = pa.ipc.open_stream(content)
         yield reader.schema.empty_table()
         for batch in islice(reader, *file.span or (None,)):
-            chosen = batch if columns is None else batch.select(columns)
-            chosen.validate(full=True)  # offsets of a damaged file ask for any amount of memory
-            yield chosen
+            selection = batch if columns is None else batch.select(columns)
+            selection.validate(full=True)  # offsets of a damaged file ask for any amount of memory
+            yield selection
 
 
 def _unpacked_size(stream: "pa.Buffer") -> int:

@@ -45,7 +45,7 @@ class BadRow(AdvisedError):
         return type(self), (self.where, self.problem, self.reason)
 
 
-Noted = dict[str, dict[str, Any]]
+Reasons = dict[str, dict[str, Any]]
 """For each reason, the number of `rows` and the places of the `first` rows."""
 
 
@@ -60,7 +60,7 @@ class BadRows:
         ...     with bad.row():
         ...         if not text:
         ...             raise BadRow("train.csv, line 3", "the text is empty", "empty text")
-        >>> bad.described()
+        >>> bad.describe()
         '1 row left out: 1 empty text (train.csv, line 3)'
     """
 
@@ -89,11 +89,11 @@ class BadRows:
         self.first = self.first or error
         self.places.setdefault(error.reason, []).append(error.where)
 
-    def filled(self, lines: Iterable[str], source: str = "") -> Iterator[tuple[str, str]]:
+    def nonempty_lines(self, lines: Iterable[str], source: str = "") -> Iterator[tuple[str, str]]:
         """Yields the lines that are not empty, each with its place; empty lines are counted but are not an error.
 
         Example:
-            >>> list(BadRows().filled(["herons\\n", "\\n", "gulls\\n"]))
+            >>> list(BadRows().nonempty_lines(["herons\\n", "\\n", "gulls\\n"]))
             [('line 1', 'herons'), ('line 3', 'gulls')]
         """
         for number, line in enumerate(lines, 1):
@@ -108,13 +108,13 @@ class BadRows:
         if self is not RAISED:
             self.places.setdefault(reason, []).append(where)
 
-    def noted(self) -> Noted:
+    def reasons(self) -> Reasons:
         """Returns the count and the first places of each reason; empty if no row was left out."""
         return {why: {"rows": len(at), "first": at[:SHOWN]} for why, at in self.places.items()}
 
-    def described(self) -> str:
-        """Returns the result of `noted` in words; empty if no row was left out."""
-        return described(self.noted())
+    def describe(self) -> str:
+        """Returns the result of `reasons` in words; empty if no row was left out."""
+        return describe(self.reasons())
 
 
 class MissingColumn(BadRow):
@@ -125,27 +125,27 @@ class MissingColumn(BadRow):
 
     def __str__(self) -> str:
         """Returns the message; for a csv or tsv file it says that the header lacks the column, not this row."""
-        told = super().__str__().replace(": has no column", " has no column", 1)
-        return _OF_TABLE.sub(r"the header of \1", told)
+        message = super().__str__().replace(": has no column", " has no column", 1)
+        return _OF_TABLE.sub(r"the header of \1", message)
 
 
-def described(noted: Noted) -> str:
-    """Returns the result of `BadRows.noted`, the rows that were left out, in words.
+def describe(reasons: Reasons) -> str:
+    """Returns the result of `BadRows.reasons`, the rows that were left out, in words.
 
     Example:
-        >>> described({"no label": {"rows": 4, "first": ["a.csv, line 2", "a.csv, line 5", "a.csv, line 9"]}})
+        >>> describe({"no label": {"rows": 4, "first": ["a.csv, line 2", "a.csv, line 5", "a.csv, line 9"]}})
         '4 rows left out: 4 no label (a.csv, line 2; a.csv, line 5; a.csv, line 9; ...)'
     """
-    if not noted:
+    if not reasons:
         return ""
-    total = sum(one["rows"] for one in noted.values())
-    parts = [f"{one['rows']:,} {why} ({first_of(one['first'], one['rows'])})" for why, one in noted.items()]
+    total = sum(one["rows"] for one in reasons.values())
+    parts = [f"{one['rows']:,} {why} ({first_of(one['first'], one['rows'])})" for why, one in reasons.items()]
     return f"{count_of(total, 'row')} left out: {', '.join(parts)}"
 
 
-def first_of(told: Sequence[str], number: int = 0) -> str:
-    """Joins the first phrases; adds `...` if there are more. If `told` lacks some of them, `number` counts all."""
-    return "; ".join([*told[:SHOWN], *(["..."] if max(number, len(told)) > SHOWN else [])])
+def first_of(phrases: Sequence[str], number: int = 0) -> str:
+    """Joins the first phrases; adds `...` if there are more. If `phrases` lacks some, `number` counts all."""
+    return "; ".join([*phrases[:SHOWN], *(["..."] if max(number, len(phrases)) > SHOWN else [])])
 
 
 def first_names(names: Collection[object]) -> str:
@@ -156,8 +156,8 @@ def first_names(names: Collection[object]) -> str:
         "no, ' yes'"
     """
     first = (str(name) for name, _ in zip(names, range(8), strict=False))
-    shown = ", ".join(name if name == name.strip() else repr(name) for name in first)
-    return f"{shown}, ... ({len(names)} in all)" if len(names) > 8 else shown
+    text = ", ".join(name if name == name.strip() else repr(name) for name in first)
+    return f"{text}, ... ({len(names)} in all)" if len(names) > 8 else text
 
 
 RAISED = BadRows()

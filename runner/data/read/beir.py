@@ -28,7 +28,7 @@ class Beir(NamedTuple):
 
     def rows(self) -> list[dict[str, str]]:
         """Returns a row for each relevant passage: `query` and `passage`."""
-        pairs = ((query, passage) for query, own in self.grades.items() for passage in own)
+        pairs = ((query, passage) for query, grades in self.grades.items() for passage in grades)
         return [{"query": self.queries[q], "passage": self.passages[p]} for q, p in pairs]
 
     def describe(self) -> str:
@@ -53,15 +53,15 @@ def read_beir(source: object, part: str) -> Beir | None:
     if not all((folder / file).is_file() for file in (CORPUS, QUERIES)):
         return None
     files = {file.stem: file for file in sorted((folder / QRELS).glob("*.tsv"))}
-    if not (found := [files[one] for one in SPLIT_NAMES.get(split, (split,)) if one in files]):
+    if not (matches := [files[one] for one in SPLIT_NAMES.get(split, (split,)) if one in files]):
         there = ", ".join(files) or "none"
         raise ValueError(f"{folder / QRELS} has no {split}.tsv; it has: {there}. Write FOLDER@SPLIT")
     queries, passages = _texts(folder / QUERIES), _texts(folder / CORPUS)
     grades: dict[str, dict[str, float]] = {}
-    for row in _rows(found[0], COLUMNS):
+    for row in _rows(matches[0], COLUMNS):
         query, passage, score = (str(row.values[column]) for column in COLUMNS)
-        for name, known, file in ((query, queries, QUERIES), (passage, passages, CORPUS)):
-            if name not in known:
+        for name, texts, file in ((query, queries, QUERIES), (passage, passages, CORPUS)):
+            if name not in texts:
                 raise BadRow(row.where, f"the id {name!r} is not in {folder / file}", "unknown id")
         try:
             if (grade := float(score)) > 0:
@@ -69,8 +69,8 @@ def read_beir(source: object, part: str) -> Beir | None:
         except ValueError:
             raise BadRow(row.where, f"the score is {score!r}, expected a number", "no score") from None
     if not grades:
-        raise ValueError(f"{found[0]} names no relevant passage: expected scores above 0")
-    return Beir(found[0], queries, passages, grades)
+        raise ValueError(f"{matches[0]} names no relevant passage: expected scores above 0")
+    return Beir(matches[0], queries, passages, grades)
 
 
 def _texts(file: Path) -> dict[str, str]:
@@ -83,7 +83,7 @@ def _texts(file: Path) -> dict[str, str]:
 
 
 def _rows(file: Path, columns: tuple[str, ...]) -> Iterator[Row]:
-    for row in stream_rows(str(file), AS_FOUND, "train", HowRead(wanted=columns)).rows:
+    for row in stream_rows(str(file), AS_FOUND, "train", HowRead(columns=columns)).rows:
         for column in columns:
             row.column(column, "the header")
         yield row

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, opened
+from tiryns.runner.data.read.opened import AS_FOUND, File, named_columns, open_text
 
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 
@@ -35,12 +35,12 @@ class Field(NamedTuple):
         if not self.feature:
             return value
         features = (one.partition("=") for one in value.strip().split("|"))
-        return next((given for name, _, given in features if name == self.feature), "_")
+        return next((feature_value for name, _, feature_value in features if name == self.feature), "_")
 
 
 def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
     """Returns sentences, divided by blank lines, in columns divided by tabs or white space; skips `-DOCSTART-` lines."""
-    with opened(file, newline=None) as text:
+    with open_text(file, newline=None) as text:
         tabs = any("\t" in line.strip() for line in islice(text, 100) if not _COMMENT.match(line))
 
     def parse(line: str) -> list[str] | None:
@@ -49,12 +49,12 @@ def conll(file: File) -> Iterator[tuple[str, dict[str, Any]]]:
             return None
         return [field.strip() for field in line.split("\t")] if tabs else line.split()
 
-    found = _sentences(file, parse, (), 0, -1)
+    sentences = _sentences(file, parse, (), 0, -1)
     if file.reading.word_field == AS_FOUND.word_field:
-        first = list(islice(found, _LOOKED_AT))
+        first = list(islice(sentences, _LOOKED_AT))
         _check_words(file, [row["words"] for _, row in first])
-        return chain(first, found)
-    return found
+        return chain(first, sentences)
+    return sentences
 
 
 def _check_words(file: File, sentences: list[list[str]]) -> None:
@@ -63,9 +63,9 @@ def _check_words(file: File, sentences: list[list[str]]) -> None:
     counts = 2 * sum(numbers) == len(numbers) and sum(map(len, sentences)) > 1
     same = all(len({*s}) == 1 for s in sentences) and sum(len(s) - 1 for s in sentences) > _SAME
     if counts or same:
-        what = "counts the words of a sentence" if counts else f"is {sentences[0][0]!r:.40} for all words"
+        problem = "counts the words of a sentence" if counts else f"is {sentences[0][0]!r:.40} for all words"
         raise ValueError(
-            f"{file.path}: column 0 {what}: set data.word_field to the column of the words, such as data.word_field=1"
+            f"{file.path}: column 0 {problem}: set data.word_field to the column of the words, such as data.word_field=1"
         )
 
 
@@ -90,42 +90,42 @@ def _sentences(
     else:
         fields_of["labels"] = _field(file, "tag_field", names, defaults[1])
     numbers = [field.number for field in fields_of.values()]
-    path, columns, needed = file.path, len(names), max(2, *(max(n + 1, -n) for n in numbers))
-    found: dict[Any, list[str]] = {name: [] for name in fields_of}
+    path, columns, min_columns = file.path, len(names), max(2, *(max(n + 1, -n) for n in numbers))
+    sentence: dict[Any, list[str]] = {name: [] for name in fields_of}
     first, broken = 0, False
-    with opened(file, newline=None) as text:
+    with open_text(file, newline=None) as text:
         for number, line in enumerate(chain(text, ["\n"]), start=1):
             line = line.rstrip("\r\n")
             if not line.strip():
-                if found["words"] and not broken:
-                    yield f"line {first}", {"id": f"{path.stem}-{first}", **found}
-                found, broken = {name: [] for name in fields_of}, False
+                if sentence["words"] and not broken:
+                    yield f"line {first}", {"id": f"{path.stem}-{first}", **sentence}
+                sentence, broken = {name: [] for name in fields_of}, False
             elif (fields := parse(line)) is not None:
                 columns = columns or len(fields)
-                first = first if found["words"] else number
-                what, why = "", "wrong number of fields"
+                first = first if sentence["words"] else number
+                message, why = "", "wrong number of fields"
                 if problem := file.wrong_byte(line):
-                    what, why = problem, "undecodable"
-                elif len(fields) != columns or columns < needed:
-                    what = f"{len(fields)} columns where {max(columns, needed)} are expected"
+                    message, why = problem, "undecodable"
+                elif len(fields) != columns or columns < min_columns:
+                    message = f"{len(fields)} columns where {max(columns, min_columns)} are expected"
                 elif not all(fields[number].strip() for number in numbers):
-                    what, why = "the word or its label is empty", "no label"
-                if what and not broken:
-                    file.bad.note(BadRow(f"{path}, line {number}", f"{what}: {line[:60]!r}", why))
-                broken = broken or bool(what)
+                    message, why = "the word or its label is empty", "no label"
+                if message and not broken:
+                    file.bad.note(BadRow(f"{path}, line {number}", f"{message}: {line[:60]!r}", why))
+                broken = broken or bool(message)
                 for name, field in fields_of.items():
-                    found[name].append(line if broken else field.of(fields))
+                    sentence[name].append(line if broken else field.of(fields))
 
 
 def _field(file: File, setting: str, names: tuple[str, ...], default: int | str) -> Field:
     """Returns the column that a setting gives by number or name; `default` if it is unset or gives several columns."""
-    given = getattr(file.reading, setting)
-    field = default if given == getattr(AS_FOUND, setting) or setting == "tag_columns" else given
+    value = getattr(file.reading, setting)
+    field = default if value == getattr(AS_FOUND, setting) or setting == "tag_columns" else value
     if isinstance(field, int):
         return Field(field)
     name, _, feature = field.partition(".")
     if name.lower() in names and (not feature or name.lower() in FEATURED):
         return Field(names.index(name.lower()), feature)
-    named = f"one of {', '.join(names)}, a feature such as feats.Number, or a number"
-    kinds = named if names else "the number of a column"
+    choices = f"one of {', '.join(names)}, a feature such as feats.Number, or a number"
+    kinds = choices if names else "the number of a column"
     raise ValueError(f"data.{setting}={field!r} names no column of {str(file.path)!r}: give {kinds}")

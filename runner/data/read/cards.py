@@ -31,7 +31,7 @@ def card_header(folder: Path) -> dict[str, Any]:
 
 
 @cache
-def _header(card: Path, changed: int) -> dict[str, Any]:
+def _header(card: Path, mtime_ns: int) -> dict[str, Any]:
     match = _HEADER.match(card.read_text(encoding="utf-8", errors="replace"))
     with suppress(yaml.YAMLError, RecursionError):
         header = yaml.load(match[1], Loader=yaml.BaseLoader) if match else {}
@@ -44,37 +44,37 @@ def card_files(folder: Path) -> dict[str, dict[str, list[str]]]:
 
     Raises ValueError for a pattern that leads out of the folder.
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    patterns: dict[str, dict[str, list[str]]] = {}
     for one in _mappings(card_header(folder).get("configs")):
-        given = one.get("data_files") or []
-        if isinstance(given, Mapping):
-            given = [{"split": split, "path": path} for split, path in given.items()]
-        parts = _listed(given)
+        data_files = one.get("data_files") or []
+        if isinstance(data_files, Mapping):
+            data_files = [{"split": split, "path": path} for split, path in data_files.items()]
+        parts = _as_list(data_files)
         plain = [{"path": part} for part in parts if isinstance(part, str)]
         for part in [*plain, *_mappings(parts)]:
-            for pattern in map(str, _listed(part.get("path"))):
+            for pattern in map(str, _as_list(part.get("path"))):
                 is_address = "://" in pattern or "::" in pattern
                 if is_address or pattern.startswith("/") or ".." in Path(pattern).parts:
                     raise ValueError(f"the card of {folder} names {pattern!r}, which is not in its folder")
-                splits = found.setdefault(str(one.get("config_name", "default")), {})
+                splits = patterns.setdefault(str(one.get("config_name", "default")), {})
                 splits.setdefault(str(part.get("split", "train")), []).append(pattern)
-    return found
+    return patterns
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in _listed(value) if isinstance(one, Mapping)]
+    return [one for one in _as_list(value) if isinstance(one, Mapping)]
 
 
 def class_names(features: Any) -> dict[str, list[str]]:
     """Returns the class names of columns of class numbers or lists of them, from features of `datasets` (JSON, YAML)."""
     if isinstance(features, list):
         features = {one["name"]: one for one in features}
-    found = {str(name): _names(feature) for name, feature in (features or {}).items()}
-    return {name: names for name, names in found.items() if names}
+    columns = {str(name): _names(feature) for name, feature in (features or {}).items()}
+    return {name: names for name, names in columns.items() if names}
 
 
 def schema_class_names(schema: Any) -> dict[str, list[str]]:
@@ -96,9 +96,9 @@ def card_class_names(file: Path) -> dict[str, list[str]]:
             infos = [(str(info.get("config_name", "default")), info) for info in _infos(folder)]
             parts = [class_names(one["features"]) for name, one in infos if _is_of(inside, name, patterns)]
             columns = {name for names in parts for name in names}
-            known = {name: [names[name] for names in parts if name in names] for name in columns}
+            candidates = {name: [names[name] for names in parts if name in names] for name in columns}
             if parts:
-                return {n: every[0] for n, every in known.items() if every.count(every[0]) == len(every)}
+                return {n: every[0] for n, every in candidates.items() if every.count(every[0]) == len(every)}
     return {}
 
 
@@ -107,17 +107,15 @@ def _infos(folder: Path) -> list[Mapping[str, Any]]:
     infos = _mappings(card_header(folder).get("dataset_info"))
     for name in ("dataset_info.json", "dataset_infos.json"):
         if not infos and (file := folder / name).is_file():
-            saved = json_object(file)
-            infos = (
-                [saved] if "features" in saved else [{**one, "config_name": n} for n, one in saved.items()]
-            )
+            data = json_object(file)
+            infos = [data] if "features" in data else [{**one, "config_name": n} for n, one in data.items()]
     return [info for info in infos if info.get("features")]
 
 
 def _is_of(file: Path, config: str, patterns: Mapping[str, Mapping[str, Sequence[str]]]) -> bool:
     """Whether a file in a data set belongs to a configuration, given the file patterns of the card, if any."""
     if config in patterns:
-        return any(fnmatch(file.as_posix(), one) for some in patterns[config].values() for one in some)
+        return any(fnmatch(file.as_posix(), one) for globs in patterns[config].values() for one in globs)
     return config in file.parts[:-1] or (not patterns and (len(file.parts) == 1 or config == "default"))
 
 

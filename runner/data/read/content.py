@@ -43,7 +43,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, path: Path, compression: str) -> None:
         import pyarrow
 
-        self._path, self._left = path, most_unpacked(path)
+        self._path, self._budget = path, most_unpacked(path)
         self._stream = pyarrow.input_stream(str(path), compression=compression)
 
     def readable(self) -> bool:
@@ -51,8 +51,8 @@ class _Unpacked(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         count = int(self._stream.readinto(buffer))
-        self._left -= count
-        if self._left < 0:
+        self._budget -= count
+        if self._budget < 0:
             raise unpacks_to_more(self._path)
         return count
 
@@ -105,8 +105,8 @@ def likely_encodings(content: bytes) -> list[str]:
         for match in from_bytes(lines, cp_isolation=_ENCODINGS)
         for name in match.could_be_from_charset
     }
-    found = sorted(fitting, key=lambda name: fitting[name])
-    return [*found, *(name for name in _ENCODINGS if name not in found and decodes(content, name))]
+    names = sorted(fitting, key=lambda name: fitting[name])
+    return [*names, *(name for name in _ENCODINGS if name not in names and decodes(content, name))]
 
 
 _ENCODINGS = ["cp1252", "cp1250", "cp1251", "cp1253", "shift_jis", "gb18030", "big5", "euc_kr", "koi8_r"]

@@ -13,19 +13,19 @@ from typing import Any, Literal
 
 from tiryns.runner.data.read.bad_rows import AdvisedError, BadRow
 from tiryns.runner.data.read.content import check_text, likely_encodings
-from tiryns.runner.data.read.opened import DELIMITERS, LONGEST, Dialect, File, is_mostly_utf8, opened
+from tiryns.runner.data.read.opened import DELIMITERS, LONGEST, Dialect, File, is_mostly_utf8, open_text
 
 _SAMPLE = 1 << 20  # characters that are read to find the dialect
 _ROWS = 1000  # rows of these that are compared
 
 
-def delimited(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
+def delimited_rows(file: File) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yields the rows below the header, each with its place; ValueError for an empty file or a wrong line."""
     csv.field_size_limit(LONGEST)
     dialect = file.dialect or dialect_of(file)
     file = file._replace(dialect=dialect)
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoting else csv.QUOTE_NONE
-    with opened(file, newline="") as text:
+    with open_text(file, newline="") as text:
         reader = csv.reader(text, strict=True, delimiter=dialect.delimiter, quoting=quoting)
         rows = _read_rows(file, reader)
         header = dialect.names or next(rows, None)
@@ -70,28 +70,28 @@ def _read_rows(file: File, reader: Any) -> Iterator[list[str]]:
             file.bad.note(bad)
 
 
-def dialect_of(file: File, wanted: Sequence[str] = ()) -> Dialect:
-    """Returns the dialect of a csv or tsv file, of which a task reads the columns `wanted`.
+def dialect_of(file: File, columns: Sequence[str] = ()) -> Dialect:
+    """Returns the dialect of a csv or tsv file, whose `columns` a task reads.
 
     Raises ValueError for a delimiter of several characters, and if encoding, delimiter or the names of the columns
     are ambiguous.
     """
     reading = file.reading
-    given = reading.delimiter
-    if given is not None and len(given) != 1:
-        raise ValueError(f"data.delimiter={given!r}: expected one character, such as ';'")
+    setting = reading.delimiter
+    if setting is not None and len(setting) != 1:
+        raise ValueError(f"data.delimiter={setting!r}: expected one character, such as ';'")
     encoding = file.given_encoding or find_encoding(file)
-    with opened(file._replace(reading=reading._replace(encoding=encoding)), newline="") as text:
+    with open_text(file._replace(reading=reading._replace(encoding=encoding)), newline="") as text:
         sample = text.read(_SAMPLE)
-    delimiter = given or "\t"
-    if given is None and file.format == "csv":
-        delimiter = _find_delimiter(file, sample, wanted)
+    delimiter = setting or "\t"
+    if setting is None and file.format == "csv":
+        delimiter = _find_delimiter(file, sample, columns)
     quoting = reading.quoting
     if quoting is None:
         quoting = file.format == "csv" or _is_quoted(sample, delimiter)
     names = reading.header and [str(name) for name in reading.header]
-    if names is None and wanted:
-        _check_names(file, _rows(sample, delimiter, quoting), wanted)
+    if names is None and columns:
+        _check_names(file, _rows(sample, delimiter, quoting), columns)
     return Dialect(delimiter, encoding, quoting, names)
 
 
@@ -117,10 +117,10 @@ def find_encoding(file: File) -> str:
     raise AdvisedError(f"{file.path} is not UTF-8 ({place}): set {choices}", **cure)
 
 
-def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
+def _find_delimiter(file: File, sample: str, columns: Sequence[str]) -> str:
     """Returns the delimiter in the header that cuts most rows into as many fields as the header has.
 
-    Ties go to the most frequent delimiter in the header, then to one that gives the names of wanted columns, then to one
+    Ties go to the most frequent delimiter in the header, then to one that gives the names of `columns`, then to one
     that is not always followed by a space, unlike commas in a sentence. Raises ValueError for a remaining tie.
     """
     line = re.sub(r'"[^"]*"', "", sample.lstrip().partition("\n")[0])
@@ -128,14 +128,14 @@ def _find_delimiter(file: File, sample: str, wanted: Sequence[str]) -> str:
     if len(counts) < 2:
         return next(iter(counts), ",")
     quoting = file.reading.quoting is not False
-    found = {}
+    scores = {}
     for one, count in counts.items():
         rows = _rows(sample, one, quoting)
-        makes_names = len(set(wanted) & {*(rows or [[]])[0]})
+        makes_names = len(set(columns) & {*(rows or [[]])[0]})
         evenness = round(sum(len(row) == len(rows[0]) for row in rows) / len(rows), 2) if rows else 0.0
-        found[one] = (evenness, count, makes_names, sample.count(one) > sample.count(f"{one} "))
-    best = max(found.values())
-    alike = [one for one in found if found[one] == best]
+        scores[one] = (evenness, count, makes_names, sample.count(one) > sample.count(f"{one} "))
+    best = max(scores.values())
+    alike = [one for one in scores if scores[one] == best]
     if len(alike) > 1:
         choices = " or ".join(f"data.delimiter={one!r}" for one in alike)
         raise AdvisedError(f"{file.path} may be cut by several delimiters: set {choices}", delimiter=alike[0])
@@ -155,16 +155,16 @@ def _rows(sample: str, delimiter: str, quoting: bool) -> list[list[str]]:
     return rows[:-1] if len(sample) == _SAMPLE and len(rows) <= _ROWS else rows
 
 
-def _check_names(file: File, rows: list[list[str]], wanted: Sequence[str]) -> None:
+def _check_names(file: File, rows: list[list[str]], columns: Sequence[str]) -> None:
     """Raises ValueError if the first line, which should name the columns, has a value that its column repeats."""
     first, below = (rows[0] if rows else []), rows[1:]
-    if not below or set(wanted) & {*first}:
+    if not below or set(columns) & {*first}:
         return
-    columns = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
-    named = [(name, column) for name, column in zip(first, columns, strict=True) if name and name in column]
-    values = [name for name, column in named if share_repeated(column) > 0.5]
+    cells = [[row[i] for row in below if len(row) > i] for i in range(len(first))]
+    matches = [(name, column) for name, column in zip(first, cells, strict=True) if name and name in column]
+    values = [name for name, column in matches if share_repeated(column) > 0.5]
     if values:
-        example = [*wanted, *(f"column_{i}" for i in range(len(wanted) + 1, len(first) + 1))][: len(first)]
+        example = [*columns, *(f"column_{i}" for i in range(len(columns) + 1, len(first) + 1))][: len(first)]
         raise AdvisedError(
             f"{file.path}: line 1 should name the columns, and {values[0]!r} is a value of other lines too. Name all "
             f"{len(first)} in their order, such as data.header=[{','.join(example)}]",

@@ -77,8 +77,8 @@ class CombinedSource:
 
     def pieces(self, num_bytes: int) -> list[Piece]:
         """Returns the pieces of the sources."""
-        found = [(s, piece) for s, one in enumerate(self.sources) for piece in Piece.all_of(one, num_bytes)]
-        return [Piece((s, piece), piece.num_bytes) for s, piece in found]
+        pairs = [(s, piece) for s, one in enumerate(self.sources) for piece in Piece.all_of(one, num_bytes)]
+        return [Piece((s, piece), piece.num_bytes) for s, piece in pairs]
 
     def documents_of(self, place: tuple[int, Piece]) -> Documents:
         """Returns the documents of a piece."""
@@ -125,14 +125,14 @@ class HubSource:
 
     def documents(self) -> Documents:
         """Returns the documents of the split, without blank ones."""
-        masked = self.tokenized and "attention_mask" in self._columns
-        rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * masked])
-        pairs = ((row[self._column], row["attention_mask"] if masked else None) for row in rows)
+        has_mask = self.tokenized and "attention_mask" in self._columns
+        rows: Any = self._dataset.select_columns([self._column, *["attention_mask"] * has_mask])
+        pairs = ((row[self._column], row["attention_mask"] if has_mask else None) for row in rows)
         yield from real_documents(pairs, self._column, self.describe())
 
     def fingerprint(self) -> Mapping[str, object]:
         """Returns the settings, and the revision that was downloaded or, when streaming, that the hub has now."""
-        own = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
+        settings = {name: getattr(self, name) for name in ("name", "config_name", "split", "text_column")}
         options = {"options": {n: repr(v) for n, v in self._options.items()}} if self._options else {}
         if self.streaming:
             from huggingface_hub import HfApi
@@ -140,7 +140,7 @@ class HubSource:
             revision = HfApi().dataset_info(self.name).sha
         else:
             revision = fingerprint_of(self._dataset)
-        return {"source": "hub", **own, **options, "revision": str(revision)}
+        return {"source": "hub", **settings, **options, "revision": str(revision)}
 
     def describe(self) -> str:
         """One line for the summary of a run."""
@@ -183,12 +183,12 @@ def open_source(
         if str(spec).startswith("store:"):
             problem = f"data.source={str(spec)!r}: a prepared store is read alone, and for pretraining only"
             raise ValueError(problem)
-        found = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
-        if found.hub:
-            return HubSource(found.hub, found.config, found.split, text_column, streaming, options)
-        if not found.one and {reading.format} == {*map(ending_format, found.files)}:
+        location = locate(str(spec), split, DOCUMENTS, any_format=reading.format != "auto")
+        if location.hub:
+            return HubSource(location.hub, location.config, location.split, text_column, streaming, options)
+        if not location.one and {reading.format} == {*map(ending_format, location.files)}:
             reading = reading._replace(format="auto")  # the same: caches and runs made without it stay valid
-        return FileSource(found.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
+        return FileSource(location.files, str(Path(spec).expanduser()), text_column, text_unit, reading)
     if isinstance(spec, Source):
         return spec
     if isinstance(spec, list | tuple):
@@ -197,8 +197,8 @@ def open_source(
         if not sources:
             raise ValueError("data.source is an empty list: name at least one file, folder or data set")
         return sources[0] if len(sources) == 1 else CombinedSource(sources)
-    needed = ("documents", "fingerprint", "describe", "tokenized")
-    lacks = ", ".join(name for name in needed if not hasattr(spec, name))
+    members = ("documents", "fingerprint", "describe", "tokenized")
+    lacks = ", ".join(name for name in members if not hasattr(spec, name))
     raise ValueError(
         f"data.source={spec!r} is no source: give a path, a glob, the name of a hub data set, a list of them, or a node "
         "with the _target_ of a class that has documents(), fingerprint(), describe() and tokenized"

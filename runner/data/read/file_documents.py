@@ -60,18 +60,18 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
     """Yields a file in pieces, if possible of about `num_bytes`. A place is the file with a span; texts have a `unit`."""
     size, texts = file.path.stat().st_size, file.format in TEXTS
     plain = is_utf8(file.given_encoding or "utf-8")
-    packed = file.path.suffix.lower() in COMPRESSED
+    is_compressed = file.path.suffix.lower() in COMPRESSED
     by_line = file.format == "jsonl" or (texts and unit != "file")
     if file.format in ARROW:
-        first, filled = 0, 0
+        first, total = 0, 0
         for number, part in enumerate(arrow_sizes(file), 1):
-            filled += part
-            if filled >= num_bytes:
-                yield Piece(file._replace(span=(first, number)), filled)
-                first, filled = number, 0
-        yield Piece(file._replace(span=(first, None)), filled)
+            total += part
+            if total >= num_bytes:
+                yield Piece(file._replace(span=(first, number)), total)
+                first, total = number, 0
+        yield Piece(file._replace(span=(first, None)), total)
     # ends of lines are found without decoding what is before
-    elif size > num_bytes and plain and by_line and not packed:
+    elif size > num_bytes and plain and by_line and not is_compressed:
         bounds = [0, *_bounds(file.path, size, num_bytes, blank=texts and unit == "paragraph")]
         for first, stop in pairwise(bounds):
             yield Piece(file._replace(span=(first, stop)), stop - first)
@@ -82,17 +82,17 @@ def cut_file(file: File, unit: str, num_bytes: int) -> Iterator[Piece]:
 def _bounds(path: Path, size: int, num_bytes: int, blank: bool) -> Iterator[int]:
     """Yields offsets of line ends, or of ends of `blank` lines, about `num_bytes` apart, up to the end of the file."""
     stop = 0
-    with open(path, "rb") as opened:
+    with open(path, "rb") as file:
         while stop < size:
-            opened.seek(min(stop + num_bytes, size))
-            line = opened.readline(4 * LONGEST + 1)  # the rest of one
+            file.seek(min(stop + num_bytes, size))
+            line = file.readline(4 * LONGEST + 1)  # the rest of one
             if len(line) > 4 * LONGEST:  # no character has more than four bytes
                 raise too_long(path, "a line")
             while blank and line:
-                line = opened.readline()
+                line = file.readline()
                 if not line.decode("utf-8", "replace").rstrip():
                     break
-            stop = opened.tell()
+            stop = file.tell()
             yield stop
 
 
@@ -106,9 +106,9 @@ class FileSource:
     """
 
     def __init__(
-        self, files: Sequence[Path], named: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
+        self, files: Sequence[Path], spec: str, text_column: str, text_unit: str, reading: Reading = AS_FOUND
     ) -> None:
-        self.named, self.text_column, self.text_unit, self.reading = named, text_column, text_unit, reading
+        self.spec, self.text_column, self.text_unit, self.reading = spec, text_column, text_unit, reading
         self.empty = formats.empty_texts({str(path): path.stat().st_size for path in files})
         files = [path for path in files if str(path) not in self.empty]
         self.files = formats.files_of(files, reading, formats.DOCUMENTS, lone_object=reading.format != "auto")
@@ -148,8 +148,8 @@ class FileSource:
         if (column == "input_ids") != self.tokenized:
             both = f"{self.files[0].path} and {file.path}"
             raise ValueError(f"{both} differ: one has a column input_ids, one has not")
-        masked = column == "input_ids" and "attention_mask" in (columns or ())
-        masks = _values(file, "attention_mask") if masked else repeat(None)
+        has_mask = column == "input_ids" and "attention_mask" in (columns or ())
+        masks = _values(file, "attention_mask") if has_mask else repeat(None)
         yield from real_documents(zip(_values(file, column), masks, strict=False), column, str(file.path))
 
     def pieces(self, num_bytes: int) -> list[Piece]:
@@ -175,10 +175,10 @@ class FileSource:
 
     def describe(self) -> str:
         """One line for the summary of a run."""
-        told = [f"{len(self.files)} files"] * (len(self.files) > 1)
+        notes = [f"{len(self.files)} files"] * (len(self.files) > 1)
         if self.empty:
-            told.append(f"{count_of(len(self.empty), 'empty file')} left out: {self.empty[0]}")
-        return self.named + (f" ({'; '.join(told)})" if told else "")
+            notes.append(f"{count_of(len(self.empty), 'empty file')} left out: {self.empty[0]}")
+        return self.spec + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _values(file: File, column: str) -> Iterator[Any]:
@@ -188,8 +188,8 @@ def _values(file: File, column: str) -> Iterator[Any]:
             if isinstance(record, str):
                 yield record
             elif not isinstance(record, Mapping):
-                expected = "expected a text, or an object with named columns"
-                raise ValueError(f"row {number} of {file.path}: {expected}, found {record!r:.60}")
+                problem = "expected a text, or an object with named columns"
+                raise ValueError(f"row {number} of {file.path}: {problem}, found {record!r:.60}")
             elif column in record:
                 yield record[column]
             else:
@@ -226,10 +226,10 @@ def real_documents(values: Iterable[tuple[object, object]], column: str, where: 
         if value is not None and column == "input_ids":
             ids = _ids(value, mask)
             if ids is None:
-                found = f"input_ids is no flat list of integers: {str(value)[:60]}"
+                message = f"input_ids is no flat list of integers: {str(value)[:60]}"
                 if mask is not None:
-                    found += f", or attention_mask has another length: {str(mask)[:60]}"
-                raise ValueError(f"row {number} of {where}: {found}")
+                    message += f", or attention_mask has another length: {str(mask)[:60]}"
+                raise ValueError(f"row {number} of {where}: {message}")
             if len(ids):
                 yield ids
         elif isinstance(value, str):
@@ -239,8 +239,8 @@ def real_documents(values: Iterable[tuple[object, object]], column: str, where: 
             if value and not value.isspace():
                 yield value
         elif value is not None:
-            found = f"column {column!r} holds {type(value).__name__}, not text"
-            raise ValueError(f"row {number} of {where}: {found}")
+            message = f"column {column!r} holds {type(value).__name__}, not text"
+            raise ValueError(f"row {number} of {where}: {message}")
 
 
 def _ids(value: object, mask: object) -> NDArray[np.integer] | None:

@@ -59,19 +59,19 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
     """
     if problem := NAMED.problem(spec):
         raise ValueError(f"data: {spec!r}: {problem}")
-    name, chosen, paths = spec, "", _matches(spec)
+    name, named_split, paths = spec, "", _matches(spec)
     if not paths and "@" in spec:
-        name, _, chosen = spec.rpartition("@")
+        name, _, named_split = spec.rpartition("@")
         paths = _matches(name)
     clone, _, config = name.partition(":")
     folder = Path(clone).expanduser()
-    if folder.is_dir() and not is_saved(folder) and (given := card_files(folder)):
-        files = _card_split(folder, of_config(folder, given, config), chosen or split)
-        paths, chosen, name = files, "", clone
+    if folder.is_dir() and not is_saved(folder) and (patterns := card_files(folder)):
+        files = _card_split(folder, of_config(folder, patterns, config), named_split or split)
+        paths, named_split, name = files, "", clone
     if paths:
-        each = (file for path in paths for file in _files(path, chosen, split, formats, any_format))
+        each = (file for path in paths for file in _files(path, named_split, split, formats, any_format))
         files = list(dict.fromkeys(each))  # `**` matches folders beside the files below them
-        return Found(files, chosen or split, one=bool(chosen) or Path(spec).expanduser().is_file())
+        return Found(files, named_split or split, one=bool(named_split) or Path(spec).expanduser().is_file())
     if has_magic(name):
         raise FileNotFoundError(f"no file matches {name} (looked in {Path.cwd()})")
     looks_like_path = name.startswith(("/", ".", "~")) or name.endswith("/")
@@ -79,30 +79,30 @@ def locate(spec: str, split: str, formats: Sequence[str], any_format: bool = Fal
         raise FileNotFoundError(
             f"no file or folder {name} (looked in {Path.cwd()}); a data set of the hub is written name:config@split"
         )
-    return Found([], chosen or split, hub=clone, config=config or None)
+    return Found([], named_split or split, hub=clone, config=config or None)
 
 
 def of_config(
-    folder: Path, given: Mapping[str, Mapping[str, list[str]]], config: str
+    folder: Path, patterns: Mapping[str, Mapping[str, list[str]]], config: str
 ) -> Mapping[str, list[str]]:
     """Returns the splits of a configuration in a card; by default, of the only configuration or of `default`."""
-    usual = next(iter(given)) if len(given) == 1 else "default"
-    if (found := given.get(config or usual)) is None:
+    usual = next(iter(patterns)) if len(patterns) == 1 else "default"
+    if (splits := patterns.get(config or usual)) is None:
         has = f"no configuration {config!r}; it has" if config else "several configurations"
-        raise ValueError(f"{folder} has {has}: {', '.join(given)}. Write {folder}:{next(iter(given))}")
-    return found
+        raise ValueError(f"{folder} has {has}: {', '.join(patterns)}. Write {folder}:{next(iter(patterns))}")
+    return splits
 
 
 def _card_split(folder: Path, splits: Mapping[str, list[str]], split: str) -> list[Path]:
     """Returns the files of a split by the patterns of a card."""
-    chosen = next((name for name in SPLIT_NAMES.get(split, (split,)) if name in splits), None)
-    if chosen is None:
+    part = next((name for name in SPLIT_NAMES.get(split, (split,)) if name in splits), None)
+    if part is None:
         raise ValueError(
             f"{folder} has no split {split!r}; it has: {', '.join(splits)}. Set data.split, or write PATH@SPLIT"
         )
-    files = sorted({path for pattern in splits[chosen] for path in folder.glob(pattern)})
+    files = sorted({path for pattern in splits[part] for path in folder.glob(pattern)})
     if not files:
-        problem = f"{folder} holds no file {' or '.join(splits[chosen])}, which its card names for {chosen}"
+        problem = f"{folder} holds no file {' or '.join(splits[part])}, which its card names for {part}"
         raise FileNotFoundError(problem)
     return files
 
@@ -114,24 +114,24 @@ def _matches(name: str) -> list[Path]:
     return sorted(map(Path, glob(str(path), recursive=True))) if has_magic(name) else []
 
 
-def _files(path: Path, chosen: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
+def _files(path: Path, named_split: str, split: str, formats: Sequence[str], any_format: bool) -> list[Path]:
     """Returns the files of one path: itself, files of known formats in a folder, or the files of a saved data set."""
-    known = ", ".join(endings_of(formats))
+    endings = ", ".join(endings_of(formats))
     if path.is_file() and not any_format and ending_format(path) not in formats:
-        raise ValueError(f"{path} has an unknown format; known are: {known}. {_advice([path])}")
+        raise ValueError(f"{path} has an unknown format; known are: {endings}. {_advice([path])}")
     has_splits = path.is_dir() and not is_saved(path) and are_splits(path, _visible(path, formats))
     is_data_set = (path / "dataset_dict.json").is_file()
-    wanted = chosen or (split if has_splits or is_data_set else None)
-    if files := split_files(path, wanted, formats):
+    choice = named_split or (split if has_splits or is_data_set else None)
+    if files := split_files(path, choice, formats):
         return files
-    if wanted is None:
+    if choice is None:
         advice = _advice(sorted(path.rglob("*")))
-        raise ValueError(f"the folder {path} holds no file of a known format: {known}. {advice}")
+        raise ValueError(f"the folder {path} holds no file of a known format: {endings}. {advice}")
     splits = splits_in(path, formats)
-    if wanted in splits:
-        raise ValueError(f"{path / wanted} holds no data set: a split that {path} names is missing")
+    if choice in splits:
+        raise ValueError(f"{path / choice} holds no data set: a split that {path} names is missing")
     there = ", ".join(splits) or "no file"
-    raise ValueError(f"{path} has no split {wanted!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
+    raise ValueError(f"{path} has no split {choice!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
 def _advice(paths: Sequence[Path]) -> str:
@@ -172,9 +172,9 @@ def split_files(path: Path, split: str | None, formats: Sequence[str]) -> list[P
 
 def _data_files(folder: Path) -> list[Path]:
     """Returns the files of a data set that `datasets` has saved; ValueError for names outside its folder."""
-    saved = json_object(folder / "state.json").get("_data_files")
+    entries = json_object(folder / "state.json").get("_data_files")
     try:
-        names = [Path(file["filename"]) for file in saved]  # type: ignore[union-attr]
+        names = [Path(file["filename"]) for file in entries]  # type: ignore[union-attr]
     except (TypeError, KeyError):
         names = []
     if not names or any(len(name.parts) != 1 for name in names):
@@ -207,9 +207,9 @@ def _first_word(file: Path) -> str:
 def _visible(folder: Path, formats: Sequence[str]) -> list[Path]:
     """Returns the files of known formats in a folder and below, by path; omits compressed files that are unpacked too."""
     inside = sorted(f for f in folder.rglob("*") if ending_format(f) in formats and f.is_file())
-    found = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
-    plain = {*found}
-    return [f for f in found if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]
+    files = [f for f in inside if not any(p.startswith(".") for p in f.relative_to(folder).parts)]
+    plain = {*files}
+    return [f for f in files if f.suffix.lower() not in COMPRESSED or f.with_suffix("") not in plain]
 
 
 def load_hub(name: str, config: str | None, split: str | None, **options: object) -> Any:
@@ -226,8 +226,8 @@ def load_hub(name: str, config: str | None, split: str | None, **options: object
     except Exception as error:  # connection, offline mode, unknown name, split or configuration
         reason = reason_of(error)
         if split is not None and "split" in reason.lower():
-            known = ", ".join(get_dataset_split_names(name, config))
-            raise ValueError(f"{name} has no split {split!r}; it has: {known}") from error
+            splits = ", ".join(get_dataset_split_names(name, config))
+            raise ValueError(f"{name} has no split {split!r}; it has: {splits}") from error
         raise FileNotFoundError(
             f"{name!r} is no file or folder here, and no data set that could be loaded from the hub ({reason}). "
             "Check the spelling and the connection; a configuration is written name:config, a split name@split"

@@ -13,8 +13,8 @@ from tiryns.runner.data.read.arrow_files import arrow_batches
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
 from tiryns.runner.data.read.blocks import conll, conllu
 from tiryns.runner.data.read.content import COMPRESSED
-from tiryns.runner.data.read.delimited import delimited
-from tiryns.runner.data.read.opened import LONGEST, File, Reading, opened, too_long, with_encoding
+from tiryns.runner.data.read.delimited import delimited_rows
+from tiryns.runner.data.read.opened import LONGEST, File, Reading, open_text, too_long, with_encoding
 from tiryns.runner.data.sequences.fasta import fasta
 
 Records = Iterator[tuple[str, Any]]
@@ -23,7 +23,7 @@ Records = Iterator[tuple[str, Any]]
 
 def read_text(file: File, unit: str) -> Iterator[str]:
     """Yields the documents of a text file: each `paragraph` (up to a blank line), each `line`, or the whole `file`."""
-    with opened(file) as text:
+    with open_text(file) as text:
         if unit == "file":
             whole = text.read(LONGEST + 1)
             if len(whole) > LONGEST:
@@ -48,7 +48,7 @@ def _bound_lines(lines: Iterator[str], path: Path) -> Iterator[str]:
 
 
 def _jsonl(file: File) -> Records:
-    with opened(file) as text:
+    with open_text(file) as text:
         for number, line in enumerate(text, 1):
             if not line.strip():
                 continue
@@ -66,17 +66,17 @@ def _jsonl(file: File) -> Records:
 def _json(file: File) -> Records:
     """Yields the records of a json file: a list, an object with a list `data` or columns, SQuAD's articles, or jsonl."""
     by_line = False
-    with opened(file) as text, suppress(ValueError, RecursionError):  # one line may be longer than `LONGEST`
+    with open_text(file) as text, suppress(ValueError, RecursionError):  # a line may exceed `LONGEST`
         first = next(filter(str.strip, text), "")
         by_line = any(map(str.strip, text)) and isinstance(json.loads(first), dict)
     if by_line:
         yield from _jsonl(file)
         return
-    content = _parsed(file)
+    content = _parse(file)
     if isinstance(content, dict):
-        listed = next((n for n in ("data", "annotations") if isinstance(content.get(n), list)), None)
-        if listed == "data" or (listed and all(is_pair(one) for one in content[listed])):
-            content = content[listed]
+        key = next((n for n in ("data", "annotations") if isinstance(content.get(n), list)), None)
+        if key == "data" or (key and all(is_pair(one) for one in content[key])):
+            content = content[key]
         elif file.lone_object:
             content = _one_record(content, file.path)
         elif content and all(isinstance(column, list) for column in content.values()):
@@ -85,8 +85,8 @@ def _json(file: File) -> Records:
                 raise ValueError(f"{file.path} has columns of unequal length, {lengths}: fill in null")
             content = [dict(zip(content, row, strict=True)) for row in zip(*content.values(), strict=True)]
     if not isinstance(content, list):
-        expected = "expected [{...}, ...] or {'data': [...]}"
-        raise ValueError(f"{file.path} holds no list of records: {expected}")
+        advice = "expected [{...}, ...] or {'data': [...]}"
+        raise ValueError(f"{file.path} holds no list of records: {advice}")
     yield from _items(content, file.path)
 
 
@@ -115,8 +115,8 @@ def is_pair(record: object) -> bool:
     return isinstance(record[0], str) and isinstance(record[1], Mapping)
 
 
-def _parsed(file: File) -> Any:
-    with opened(file) as text:
+def _parse(file: File) -> Any:
+    with open_text(file) as text:
         content = text.read()
         try:
             return _json_value(content)
@@ -149,7 +149,7 @@ def _unreadable(error: Exception) -> str:
 
 
 def _squad(file: File) -> Records:
-    content = _parsed(file)
+    content = _parse(file)
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise ValueError(f"{str(file.path)!r} is not of SQuAD's format: it has no list under 'data'")
     return _items(content["data"], file.path)
@@ -163,27 +163,27 @@ def questions(articles: list[object], path: Path) -> Records:
     """
     for number, article in enumerate(articles):
         title = article.get("title", f"article {number}") if isinstance(article, Mapping) else number
-        for count, paragraph in enumerate(_listed(article, "paragraphs", f"{path}, article {number}")):
+        for count, paragraph in enumerate(_list_part(article, "paragraphs", f"{path}, article {number}")):
             place = f"{path}, {title}, paragraph {count}"
-            for question in _listed(paragraph, "qas", place):
+            for question in _list_part(paragraph, "qas", place):
                 record = {
                     "id": _part(question, "id", place),
                     "question": _part(question, "question", place),
                     "context": _part(paragraph, "context", place),
                 }
-                named = f"{place}, question {record['id']}"
+                where = f"{place}, question {record['id']}"
                 none = question.get("is_impossible") or "answers" not in question
-                answers = [] if none else _listed(question, "answers", named)
+                answers = [] if none else _list_part(question, "answers", where)
                 parts = ("text", "answer_start")
-                record["answers"] = {name: [_part(one, name, named) for one in answers] for name in parts}
+                record["answers"] = {name: [_part(one, name, where) for one in answers] for name in parts}
                 yield f"question {record['id']}", record
 
 
-def _listed(holder: object, name: str, place: str) -> list[Any]:
+def _list_part(holder: object, name: str, place: str) -> list[Any]:
     """Returns the list under a name in a part of the file; raises ValueError if it is missing or no list."""
-    if not isinstance(listed := _part(holder, name, place), list):
-        raise ValueError(f"{place}: {name!r} is no list but {listed!r:.60}; SQuAD's format has a list there")
-    return listed
+    if not isinstance(value := _part(holder, name, place), list):
+        raise ValueError(f"{place}: {name!r} is no list but {value!r:.60}; SQuAD's format has a list there")
+    return value
 
 
 def _part(holder: object, name: str, place: str) -> Any:
@@ -211,13 +211,13 @@ def columns_of(file: File) -> list[str] | None:
     if first is None or isinstance(first, str):
         return None
     if not isinstance(first, Mapping):
-        found = str(first)[:60]
-        raise ValueError(f"{file.path} holds no records: expected objects with named columns, found {found}")
+        start = str(first)[:60]
+        raise ValueError(f"{file.path} holds no records: expected objects with named columns, found {start}")
     return list(first)
 
 
 FORMATS: dict[str, Callable[[File], Records]] = {
-    "csv": delimited, "tsv": delimited, "jsonl": _jsonl, "json": _json, "parquet": _arrow, "arrow": _arrow,
+    "csv": delimited_rows, "tsv": delimited_rows, "jsonl": _jsonl, "json": _json, "parquet": _arrow, "arrow": _arrow,
     "conll": conll, "conllu": conllu, "squad": _squad, "fasta": fasta,
 }  # fmt: skip
 """Readers of files with columns, by format."""
@@ -256,20 +256,20 @@ def endings_of(formats: Iterable[str]) -> list[str]:
 
 def ending_format(path: Path) -> str:
     """Returns the format that a file's ending names, after a compression's ending is removed; it may be unknown."""
-    compressed = path.suffix.lower() in COMPRESSED
-    ending = (path.with_suffix("") if compressed else path).suffix.lower()
-    found = _OTHER_ENDINGS.get(ending, ending[1:])
-    return "" if compressed and found in ARROW else found
+    is_compressed = path.suffix.lower() in COMPRESSED
+    ending = (path.with_suffix("") if is_compressed else path).suffix.lower()
+    name = _OTHER_ENDINGS.get(ending, ending[1:])
+    return "" if is_compressed and name in ARROW else name
 
 
 def files_of(paths: list[Path], reading: Reading, formats: Iterable[str], lone_object: bool) -> list[File]:
     """Returns the files with the format of `reading`. For `auto` and for arrow files, the ending gives the format."""
-    chosen = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
+    choice = {"text": "txt"}.get(reading.format, reading.format.lower().lstrip("."))
     endings = list(map(ending_format, paths))
-    names = [ending if ending == "arrow" or chosen == "auto" else chosen for ending in endings]
-    if chosen != "auto" and chosen in names and chosen not in formats:
-        known = ", ".join(formats) + suggest(reading.format, formats)
-        raise ValueError(f"data.format={reading.format!r} is not known; there are: {known}")
+    names = [ending if ending == "arrow" or choice == "auto" else choice for ending in endings]
+    if choice != "auto" and choice in names and choice not in formats:
+        options = ", ".join(formats) + suggest(reading.format, formats)
+        raise ValueError(f"data.format={reading.format!r} is not known; there are: {options}")
     files = (File(path, name, reading, lone_object) for path, name in zip(paths, names, strict=True))
     return [file if file.format in ARROW else with_encoding(file) for file in files]
 
@@ -285,6 +285,6 @@ def empty_texts(sizes: Mapping[str, int]) -> list[str]:
 
 def no_column(where: str, name: object, columns: Iterable[object], setting: str) -> MissingColumn:
     """Returns the error for a missing column."""
-    known = list(map(str, columns))
-    advice = f"Set {setting}{suggest(str(name), known)}"
-    return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(known) or 'none'}. {advice}")
+    names = list(map(str, columns))
+    advice = f"Set {setting}{suggest(str(name), names)}"
+    return MissingColumn(where, f"has no column {name!r}; it has: {', '.join(names) or 'none'}. {advice}")

@@ -53,8 +53,8 @@ class OfRun(str):
 
 def of_run(settings: dict[str, Any]) -> dict[str, Any]:
     """Returns the data settings of a run for reading other files: encoding and format become `OfRun`."""
-    given = {name: settings.get(name) for name in ("encoding", "format")}
-    return settings | {n: OfRun(value) for n, value in given.items() if value and isinstance(value, str)}
+    values = {name: settings.get(name) for name in ("encoding", "format")}
+    return settings | {n: OfRun(value) for n, value in values.items() if value and isinstance(value, str)}
 
 
 AS_FOUND = Reading()
@@ -66,26 +66,26 @@ def reading_of(settings: Tables) -> Reading:
     return Reading(**{name: getattr(settings, name) for name in Reading._fields if hasattr(settings, name)})
 
 
-def named_columns(given: TagColumns) -> dict[str, Any]:
+def named_columns(value: TagColumns) -> dict[str, Any]:
     """Returns the columns by the names that the model gives them.
 
     Example:
         >>> named_columns(["upos", "ner"]), named_columns("upos,ner"), named_columns({"pos": "upos"})
         ({'upos': 'upos', 'ner': 'ner'}, {'upos': 'upos', 'ner': 'ner'}, {'pos': 'upos'})
     """
-    columns = given.split(",") if isinstance(given, str) else given or {}
-    found = dict(columns) if isinstance(columns, Mapping) else {str(one): one for one in columns}
-    if not found or len(found) < len(columns):
+    columns = value.split(",") if isinstance(value, str) else value or {}
+    by_name = dict(columns) if isinstance(columns, Mapping) else {str(one): one for one in columns}
+    if not by_name or len(by_name) < len(columns):
         raise ValueError(
-            f"data.tag_columns={given!r}: expected different columns of labels, such as [upos,ner], or columns by names, "
+            f"data.tag_columns={value!r}: expected different columns of labels, such as [upos,ner], or columns by names, "
             "such as {pos: upos, ner: ner}"
         )
-    if wrong := next((name for name in found if not re.fullmatch(r"[\w.:-]+", str(name))), None):
+    if wrong := next((name for name in by_name if not re.fullmatch(r"[\w.:-]+", str(name))), None):
         raise ValueError(
             f"data.tag_columns: {wrong!r} has signs other than letters, digits and any of _.:- in it; give it another "
             f"name: {{tags: {wrong!r}}}"
         )
-    return {str(name): column for name, column in found.items()}
+    return {str(name): column for name, column in by_name.items()}
 
 
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -105,7 +105,7 @@ class Dialect(NamedTuple):
     """The dialect of a table; `names` are its columns if the first line is data and not a header.
 
     Example:
-        >>> Dialect(";", "cp1252", True, None).described()
+        >>> Dialect(";", "cp1252", True, None).describe()
         'semicolon, cp1252, header'
     """
 
@@ -114,7 +114,7 @@ class Dialect(NamedTuple):
     quoting: bool
     names: list[str] | None
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Returns the dialect in words."""
         names = "header" if self.names is None else f"no header: {', '.join(self.names)}"
         quotes = [] if self.quoting else ["quotes are text"]
@@ -140,8 +140,8 @@ class File(NamedTuple):
     @property
     def given_encoding(self) -> str | None:
         """The encoding of the setting; None if unset, or if it is an `OfRun` and the file is UTF-8 or marked UTF-16."""
-        given = self.reading.encoding
-        return None if isinstance(given, OfRun) and _is_unicode(self, given) else given and str(given)
+        name = self.reading.encoding
+        return None if isinstance(name, OfRun) and _is_unicode(self, name) else name and str(name)
 
     @property
     def encoding(self) -> str:
@@ -159,17 +159,17 @@ class File(NamedTuple):
 
     def sample(self) -> bytes:
         """Returns the first lines, unpacked; ValueError names a damaged compression."""
-        found = start_of(self.path, _SAMPLED)
-        return found if len(found) < _SAMPLED else found[: found.rfind(b"\n") + 1]
+        content = start_of(self.path, _SAMPLED)
+        return content if len(content) < _SAMPLED else content[: content.rfind(b"\n") + 1]
 
     def wrong_byte(self, text: str) -> str:
         """Returns a message on a byte that was not decoded; empty if there is none, or if decoding raises errors."""
-        found = _ESCAPED.search(text) if self.bad.skip else None
-        return f"byte 0x{ord(found[0]) - 0xDC00:02x} is not {self.encoding}" if found else ""
+        match = _ESCAPED.search(text) if self.bad.skip else None
+        return f"byte 0x{ord(match[0]) - 0xDC00:02x} is not {self.encoding}" if match else ""
 
 
 @contextmanager
-def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
+def open_text(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     """Yields the text of a file, with `newline` as in `open`; ValueError names a wrong byte or a damaged compression.
 
     Where bad rows are left out, wrong bytes become the characters that `File.wrong_byte` finds.
@@ -178,7 +178,7 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
     encoding = file.encoding
     if is_utf8(encoding):  # a byte-order mark is one at the start of a file alone
         encoding = "utf-8" if inside else "utf-8-sig"
-    packed = path.suffix.lower() in COMPRESSED
+    is_compressed = path.suffix.lower() in COMPRESSED
     try:
         has_zeros = b"\0" in "a".encode(encoding)
     except LookupError:
@@ -193,10 +193,10 @@ def opened(file: File, newline: str | None = "\n") -> Iterator[TextIO]:
             try:
                 yield text
             except UnicodeDecodeError as error:  # in what was read last
-                offset = None if packed else content.tell() - len(error.object) + error.start
+                offset = None if is_compressed else content.tell() - len(error.object) + error.start
                 raise _wrong_byte(file, encoding, error, offset) from None
     except OSError as error:
-        if not packed:
+        if not is_compressed:
             raise
         raise ValueError(f"{path} is no readable {path.suffix[1:]} file: {error}") from error
 
@@ -215,10 +215,10 @@ class _Lines(io.TextIOWrapper):
         return line
 
 
-def too_long(path: Path, what: str) -> ValueError:
+def too_long(path: Path, unit: str) -> ValueError:
     """Returns the error for a line or a document beyond `LONGEST`."""
     return ValueError(
-        f"{path} holds {what} of more than {LONGEST:,} characters: is it text with ends of lines? Split it"
+        f"{path} holds {unit} of more than {LONGEST:,} characters: is it text with ends of lines? Split it"
     )
 
 
@@ -235,8 +235,8 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
             number = 1 + sum(part.count(b"\n") for part in parts)
         place += f", line {number}"
     likely = [] if is_mostly_utf8(content := file.sample()) else likely_encodings(content)[:1]
-    told = f"={likely[0]}, where other files are UTF-8 'data.encoding=[utf-8,{likely[0]}]'" if likely else ""
-    skipped = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
+    hint = f"={likely[0]}, where other files are UTF-8 'data.encoding=[utf-8,{likely[0]}]'" if likely else ""
+    alternative = f"; {file.bad.setting} leaves out the rows of such bytes" if file.bad.setting else ""
     if start_of(file.path)[:2] in UTF_16:
         return AdvisedError(
             f"{file.path} is not {name}: it begins with the mark of UTF-16: set data.encoding=utf-16",
@@ -244,7 +244,7 @@ def _wrong_byte(file: File, encoding: str, error: UnicodeDecodeError, offset: in
         )
     return AdvisedError(
         f"{file.path} is not {name}: byte 0x{error.object[error.start]:02x}{place}. Convert it, for instance with iconv "
-        f"-f {likely[0].upper() if likely else 'LATIN1'} -t UTF-8, or set data.encoding{told}{skipped}",
+        f"-f {likely[0].upper() if likely else 'LATIN1'} -t UTF-8, or set data.encoding{hint}{alternative}",
         **({"encoding": ["utf-8", likely[0]]} if likely else {}),
     )
 
@@ -262,11 +262,11 @@ def _bytes(file: File) -> IO[bytes]:
 
 def with_encoding(file: File) -> File:
     """Returns the file with the first encoding of the setting's list that fits, else the last; UTF-8 becomes None."""
-    given = file.reading.encoding
-    if given is None or isinstance(given, str):
+    setting = file.reading.encoding
+    if setting is None or isinstance(setting, str):
         return file
     content = file.sample()
-    fitting = next((name for name in given if decodes(content, name)), given[-1])
+    fitting = next((name for name in setting if decodes(content, name)), setting[-1])
     is_unicode = is_utf8(fitting) or file.mark()
     return file._replace(reading=file.reading._replace(encoding=None if is_unicode else fitting))
 

@@ -50,8 +50,8 @@ class Row(NamedTuple):
         """Returns the id of an example in the predictions: its id column, else the column `id`, else its number."""
         if id_column is not None:
             return str(self.column(id_column, "data.id_column"))
-        found = self.values.get("id")
-        return str(number if found in (None, "") else found)
+        value = self.values.get("id")
+        return str(number if value in (None, "") else value)
 
 
 class Rows(NamedTuple):
@@ -128,9 +128,9 @@ class HowRead(NamedTuple):
 
     bad: BadRows = RAISED
     """What becomes of rows that cannot be used."""
-    wanted: Sequence[str] = ()
+    columns: Sequence[str] = ()
     """The columns that the task reads. If a csv file has none of them, its first line may be data, not a header."""
-    decided: Mapping[str, Dialect] = {}
+    dialects: Mapping[str, Dialect] = {}
     """The dialects of csv and tsv files that were detected earlier, by path."""
     lone_text: str | None = None
     """The column for plain texts in a json list; if None, plain texts are an error."""
@@ -158,26 +158,26 @@ def read_rows(
         FileNotFoundError: there is no such file.
         ValueError: no rows, an unknown format, or a line that is not of its format (file and line are named).
     """
-    given: RowsInCode | Iterable[object] = [source] if isinstance(source, str | Path) else source
-    if isinstance(given, list | tuple) and given and all(isinstance(path, str | Path) for path in given):
-        streams = (stream_rows(str(path), reading, split, how) for path in given)
+    items: RowsInCode | Iterable[object] = [source] if isinstance(source, str | Path) else source
+    if isinstance(items, list | tuple) and items and all(isinstance(path, str | Path) for path in items):
+        streams = (stream_rows(str(path), reading, split, how) for path in items)
         parts = [part._replace(rows=list(part.rows)) for part in streams]
-        found = Rows(
+        rows = Rows(
             [row for part in parts for row in part.rows],
-            ", ".join(map(str, given)),
+            ", ".join(map(str, items)),
             any(part.textual for part in parts),
             _joined_names([(part.description, part.class_names) for part in parts]),
             tables={path: dialect for part in parts for path, dialect in part.tables.items()},
         )
-    elif isinstance(given, RowsInCode):
-        name = given.describe()
-        found = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(given.rows())], name)
+    elif isinstance(items, RowsInCode):
+        name = items.describe()
+        rows = Rows([Row(f"{name}, row {i}", row) for i, row in enumerate(items.rows())], name)
     else:
-        found = _rows_in_code(given)
-    if not found.rows:
+        rows = _rows_in_code(items)
+    if not rows.rows:
         first = f" that can be used: {how.bad.first}" if how.bad.first else ""
-        raise ValueError(f"{setting}{': ' if setting else ''}{found.description} holds no examples{first}")
-    return found._replace(bad=how.bad)
+        raise ValueError(f"{setting}{': ' if setting else ''}{rows.description} holds no examples{first}")
+    return rows._replace(bad=how.bad)
 
 
 def _rows_in_code(source: Iterable[object]) -> Rows:
@@ -192,10 +192,10 @@ def _rows_in_code(source: Iterable[object]) -> Rows:
 
 def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY) -> Rows:
     """Returns the rows of a path (see `locate`); `rows` is an iterator. Only json files are held in memory whole."""
-    found = locate(path, split, ROWS, any_format=reading.format != "auto")
-    if found.hub:
-        return _rows_in_code(load_hub(found.hub, found.config, found.split))._replace(description=path)
-    files = [settled(file, how) for file in files_of(found.files, reading, ROWS, lone_object=True)]
+    source = locate(path, split, ROWS, any_format=reading.format != "auto")
+    if source.hub:
+        return _rows_in_code(load_hub(source.hub, source.config, source.split))._replace(description=path)
+    files = [with_dialect(file, how) for file in files_of(source.files, reading, ROWS, lone_object=True)]
     rows: Any = (row for file in files for row in rows_of(file, how.lone_text))
     return Rows(
         rows, path, any(file.format in ("csv", "tsv", "conll", "conllu") for file in files),
@@ -204,20 +204,20 @@ def stream_rows(path: str, reading: Reading, split: str, how: HowRead = PLAINLY)
     )  # fmt: skip
 
 
-def settled(file: File, how: HowRead) -> File:
+def with_dialect(file: File, how: HowRead) -> File:
     """Returns the file with its handling of bad rows, and its dialect if it is a csv or tsv file."""
     file = file._replace(bad=how.bad, reading=file.reading._replace(encoding=file.given_encoding))
     if file.format in ("csv", "tsv"):
-        decided = how.decided.get(str(file.path)) or dialect_of(file, how.wanted)
-        given = {name: getattr(file.reading, name) for name in ("delimiter", "encoding", "quoting")}
-        given["names"] = list(map(str, file.reading.header)) if file.reading.header else None
-        known = {name: value for name, value in given.items() if value is not None}
-        file = file._replace(dialect=decided._replace(**known))
+        dialect = how.dialects.get(str(file.path)) or dialect_of(file, how.columns)
+        settings = {name: getattr(file.reading, name) for name in ("delimiter", "encoding", "quoting")}
+        settings["names"] = list(map(str, file.reading.header)) if file.reading.header else None
+        overrides = {name: value for name, value in settings.items() if value is not None}
+        file = file._replace(dialect=dialect._replace(**overrides))
     return file
 
 
 def rows_of(file: File, lone_text: str | None) -> Iterator[Row]:
-    """Yields the rows of a `settled` file. A spaCy pair becomes `text` and its mapping; plain text is in `lone_text`."""
+    """Yields the rows of a file. A spaCy pair becomes `text` and its mapping; plain text is in `lone_text`."""
     for place, values in FORMATS[file.format](file):
         where = f"{file.path}, {place}"
         with file.bad.row():
@@ -241,9 +241,9 @@ def is_rejected(values: Mapping[str, object]) -> bool:
         >>> is_rejected({"text": "rain", "_task_hash": 7, "answer": "ignore"})
         True
     """
-    made = values.get("annotations", values.get("completions"))
-    if isinstance(made, list) and made:
-        return all(isinstance(one, Mapping) and bool(one.get("was_cancelled")) for one in made)
+    annotations = values.get("annotations", values.get("completions"))
+    if isinstance(annotations, list) and annotations:
+        return all(isinstance(one, Mapping) and bool(one.get("was_cancelled")) for one in annotations)
     return "_task_hash" in values and values.get("answer") in ("reject", "ignore")
 
 
@@ -257,14 +257,14 @@ def _class_names(file: File, how: HowRead) -> dict[str, list[str]]:
 
 def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[str, list[str]]:
     """Returns the class names of all parts by column; ValueError where two parts number their classes differently."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    by_column: dict[str, tuple[str, list[str]]] = {}
     for where, columns in parts:
         for column, names in columns.items():
-            first, known = found.setdefault(column, (where, names))
-            if known != names:
-                both = f"{', '.join(known[:5])} in {first}, {', '.join(names[:5])} in {where}"
+            first, first_names = by_column.setdefault(column, (where, names))
+            if first_names != names:
+                both = f"{', '.join(first_names[:5])} in {first}, {', '.join(names[:5])} in {where}"
                 raise ValueError(f"the class names of column {column!r} differ: {both}. Read them one by one")
-    return {column: names for column, (_, names) in found.items()}
+    return {column: names for column, (_, names) in by_column.items()}
 
 
 def described_tables(tables: Mapping[str, Dialect]) -> str:
@@ -276,6 +276,6 @@ def described_tables(tables: Mapping[str, Dialect]) -> str:
     """
     alike: dict[str, list[str]] = {}
     for path, dialect in tables.items():
-        alike.setdefault(dialect.described(), []).append(path)
+        alike.setdefault(dialect.describe(), []).append(path)
     more = {how: f" and {len(paths) - 1} more" if len(paths) > 1 else "" for how, paths in alike.items()}
     return "; ".join(f"{paths[0]}{more[how]}: {how}" for how, paths in alike.items())

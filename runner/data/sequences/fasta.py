@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from tiryns.runner.data.read.bad_rows import BadRow
-from tiryns.runner.data.read.opened import LONGEST, File, opened, too_long
+from tiryns.runner.data.read.opened import LONGEST, File, open_text, too_long
 
 _NOT_IN_SEQUENCES = re.compile(r"[^A-Za-z*.\-\s]")
 
@@ -22,7 +22,7 @@ def fasta(file: File) -> Iterator[tuple[str, dict[str, str]]]:
     Raises:
         ValueError: a line before the first header, a header without a sequence, or a character that no sequence has.
     """
-    with opened(file) as text:
+    with open_text(file) as text:
         for lines in _records(text, file.path):
             with file.bad.row():
                 yield f"line {lines[0][0]}", _record(lines, file.path)
@@ -32,8 +32,8 @@ def _records(text: Iterable[str], path: Path) -> Iterator[Lines]:
     """Yields the lines of each record."""
     lines: Lines = []
     length = 0
-    numbered = ((number, line.strip()) for number, line in enumerate(text, 1))
-    for number, line in chain(numbered, [(0, ">")]):
+    numbered_lines = ((number, line.strip()) for number, line in enumerate(text, 1))
+    for number, line in chain(numbered_lines, [(0, ">")]):
         if line.startswith(">") and lines:
             yield lines
             lines, length = [], 0

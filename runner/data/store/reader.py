@@ -53,7 +53,7 @@ class TokenStore:
         except FileNotFoundError:
             raise FileNotFoundError(f"no token store in {folder}: it has no meta.json") from None
         except (KeyError, TypeError, ValueError) as error:
-            raise _damaged(self.folder, f"meta.json lacks or garbles {error}") from None
+            raise _damage(self.folder, f"meta.json lacks or garbles {error}") from None
         if version != FORMAT_VERSION:
             raise ValueError(
                 f"the token store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
@@ -62,7 +62,7 @@ class TokenStore:
         self.tokens = _map_numbers(self.folder / "tokens.bin", dtype, self.num_tokens)
         self.offsets = _map_numbers(self.folder / "offsets.bin", np.dtype(np.int64), num_sequences + 1)
         if self.offsets[0] != 0 or self.offsets[-1] != self.num_tokens:
-            raise _damaged(self.folder, "the offsets do not span the tokens")
+            raise _damage(self.folder, "the offsets do not span the tokens")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -73,12 +73,12 @@ class TokenStore:
 
     def lengths(self, indices: NDArray[np.int64]) -> NDArray[np.int32]:
         """Returns the number of tokens of each sequence [D]."""
-        numbers = checked(indices, len(self))
+        numbers = check_indices(indices, len(self))
         return (self.offsets[numbers + 1] - self.offsets[numbers]).astype(np.int32)
 
     def gather(self, indices: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Returns the tokens of D sequences end to end, and the lengths [D]; reads 2 million short sequences a second."""
-        numbers = checked(indices, len(self))
+        numbers = check_indices(indices, len(self))
         starts, lengths = self.offsets[numbers], self.offsets[numbers + 1] - self.offsets[numbers]
         tokens, stop = np.empty(int(lengths.sum()), np.int64), 0
         if len(tokens) > _LONG * len(lengths):
@@ -95,13 +95,13 @@ class TokenStore:
     def verify(self) -> None:
         """Reads the whole content; raises ValueError if it does not match the fingerprint."""
         if content_fingerprint(self.folder, self.tokens.dtype, self.meta["attributes"]) != self.fingerprint:
-            raise _damaged(self.folder, "the content does not match its fingerprint")
+            raise _damage(self.folder, "the content does not match its fingerprint")
 
     def __reduce__(self) -> tuple[type, tuple[Path]]:
         return TokenStore, (self.folder,)
 
 
-def checked(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+def check_indices(indices: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Returns sequence indices as int64; raises IndexError unless all are from 0 to `count` - 1."""
     indices = np.asarray(indices, np.int64)
     if len(indices) and (indices.min() < 0 or indices.max() >= count):
@@ -161,14 +161,14 @@ def _map_numbers(path: Path, dtype: np.dtype[Integer], count: int) -> NDArray[In
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        raise _damaged(path.parent, f"{path.name} is missing") from None
-    if size != (expected := count * dtype.itemsize):
-        raise _damaged(path.parent, f"{path.name} has {size:,} bytes where meta.json says {expected:,}")
+        raise _damage(path.parent, f"{path.name} is missing") from None
+    if size != (expected_size := count * dtype.itemsize):
+        raise _damage(path.parent, f"{path.name} has {size:,} bytes where meta.json says {expected_size:,}")
     with open(path, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    mapped.madvise(mmap.MADV_RANDOM)
-    return np.frombuffer(mapped, dtype)
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    memory.madvise(mmap.MADV_RANDOM)
+    return np.frombuffer(memory, dtype)
 
 
-def _damaged(folder: Path, what: str) -> ValueError:
-    return ValueError(f"the token store {folder} is damaged ({what}): delete that folder and prepare again")
+def _damage(folder: Path, flaw: str) -> ValueError:
+    return ValueError(f"the token store {folder} is damaged ({flaw}): delete that folder and prepare again")

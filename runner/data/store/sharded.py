@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tiryns.runner.data.store.reader import TokenStore, checked
+from tiryns.runner.data.store.reader import TokenStore, check_indices
 from tiryns.runner.data.store.remote import Folder
-from tiryns.runner.data.store.writer import key_of, locked, write_errors
+from tiryns.runner.data.store.writer import key_of, lock_of, write_errors
 from tiryns.runner.order.ranges import ranges
 
 Index = dict[str, Any]
@@ -63,26 +63,26 @@ class ShardedStore:
         if len(parts) == 1:
             return parts[0][1:]
         lengths = np.empty(len(indices), np.int32)
-        for rows, _, own in parts:
-            lengths[rows] = own
+        for rows, _, part_lengths in parts:
+            lengths[rows] = part_lengths
         starts = np.cumsum(lengths, dtype=np.int64) - lengths
         tokens = np.empty(int(lengths.sum()), np.int64)
-        for rows, content, own in parts:
-            tokens[ranges(starts[rows], own.astype(np.int64))] = content
+        for rows, content, part_lengths in parts:
+            tokens[ranges(starts[rows], part_lengths.astype(np.int64))] = content
         return tokens, lengths
 
     def _by_shard(
         self, indices: NDArray[np.int64]
     ) -> list[tuple[TokenStore, NDArray[np.int64], NDArray[np.int64]]]:
         """Returns each shard that is needed, its sequences' positions in `indices`, and their indices in the shard."""
-        indices = checked(indices, len(self))
+        indices = check_indices(indices, len(self))
         owners = np.searchsorted(self.ends, indices, side="right")
-        found = []
+        parts = []
         for owner in np.unique(owners).tolist():
             rows = np.flatnonzero(owners == owner)
             shard = self.shards[owner]
-            found.append((shard, rows, indices[rows] - (self.ends[owner] - len(shard))))
-        return found
+            parts.append((shard, rows, indices[rows] - (self.ends[owner] - len(shard))))
+        return parts
 
 
 class OpenedStore(NamedTuple):
@@ -107,11 +107,11 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
     sets = {}
     for name, content in index["sets"].items():
         shards = [TokenStore(local / shard["folder"]) for shard in content["shards"]]
-        for shard, listed in zip(shards, content["shards"], strict=True):
-            ours, theirs = shard.fingerprint, listed["fingerprint"]
-            if ours != theirs:
-                what = f"{listed['folder']} has the fingerprint {ours}, not {theirs}"
-                raise _damaged(f"the store {place}", what)
+        for shard, entry in zip(shards, content["shards"], strict=True):
+            fingerprint, reference = shard.fingerprint, entry["fingerprint"]
+            if fingerprint != reference:
+                problem = f"{entry['folder']} has the fingerprint {fingerprint}, not {reference}"
+                raise _damage(f"the store {place}", problem)
         sets[name] = ShardedStore(shards, content["fingerprint"])
     return OpenedStore(local, index, sets)
 
@@ -129,16 +129,16 @@ def read_index(folder: Folder) -> Index:
     try:
         index: Index = json.loads(folder.read(INDEX))
         if (version := index["format_version"]) == FORMAT_VERSION:
-            needed = [(index, ("max_length", "long_documents", "tokenizer")), (index["sets"], ("train",))]
+            parts = [(index, ("max_length", "long_documents", "tokenizer")), (index["sets"], ("train",))]
             for name, content in index["sets"].items():
                 first, *others = content["shards"]
                 shards += [first, *others]
-                needed.append((content, COUNTS if name == "train" else (*COUNTS, *FIGURES)))
-            needed += [(shard, ("folder", "fingerprint")) for shard in shards]
-            if missing := [name for content, names in needed for name in names if name not in content]:
+                parts.append((content, COUNTS if name == "train" else (*COUNTS, *FIGURES)))
+            parts += [(shard, ("folder", "fingerprint")) for shard in shards]
+            if missing := [name for content, names in parts for name in names if name not in content]:
                 raise KeyError(missing[0])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise _damaged(f"the {INDEX} of the store {folder}", f"{type(error).__name__}: {error}") from error
+        raise _damage(f"the {INDEX} of the store {folder}", f"{type(error).__name__}: {error}") from error
     if version != FORMAT_VERSION:
         raise ValueError(
             f"the sharded store {folder} has format version {version}, this program reads version {FORMAT_VERSION}: "
@@ -147,13 +147,13 @@ def read_index(folder: Folder) -> Index:
     for shard in shards:
         path = PurePosixPath(str(shard["folder"]))
         if path.is_absolute() or ".." in path.parts:
-            what = f"its shard {str(path)!r} leaves the folder of the store"
-            raise _damaged(f"the {INDEX} of the store {folder}", what)
+            reason = f"its shard {str(path)!r} leaves the folder of the store"
+            raise _damage(f"the {INDEX} of the store {folder}", reason)
     return index
 
 
-def _damaged(where: str, what: str) -> ValueError:
-    return ValueError(f"{where} is damaged ({what}): prepare it again in another folder")
+def _damage(where: str, flaw: str) -> ValueError:
+    return ValueError(f"{where} is damaged ({flaw}): prepare it again in another folder")
 
 
 def place_at_length(place: str, max_length: int) -> str:
@@ -168,13 +168,13 @@ def place_at_length(place: str, max_length: int) -> str:
 
 def check_same_documents(place: str, other: str) -> None:
     """Raises ValueError if the plans of two stores differ in more than the tasks and the cutting into sequences."""
-    ours, theirs = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
-    for plan in (ours, theirs):
+    first, second = (json.loads(Folder(one).read("plan.json")) for one in (place, other))
+    for plan in (first, second):
         plan["tokenizer"] = plan.pop("attributes")["tokenizer"]
         del plan["tasks"]
-    if changed := sorted(name for name in ours if ours[name] != theirs.get(name)):
+    if differences := sorted(name for name in first if first[name] != second.get(name)):
         raise ValueError(
-            f"{other} and {place} differ not only in the length of sequences but in {', '.join(changed)}: "
+            f"{other} and {place} differ not only in the length of sequences but in {', '.join(differences)}: "
             "prepare both in one command, with several lengths behind --max-length"
         )
 
@@ -183,7 +183,7 @@ def _local_copy(folder: Folder, index: Index, cache_dir: Path) -> Path:
     """Returns the copy of a remote store, made if missing. One process copies, others wait; killed copies resume."""
     local = cache_dir / "corpora" / key_of(index)
     partial = local.with_name(f".{local.name}.partial")
-    with write_errors(local), locked(local):
+    with write_errors(local), lock_of(local):
         if local.exists():
             return local
         names = [shard["folder"] for content in index["sets"].values() for shard in content["shards"]]

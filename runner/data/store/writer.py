@@ -29,10 +29,10 @@ def key_of(inputs: Mapping[str, object]) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def locked(path: Path, wait: bool = True) -> AbstractContextManager[None]:
-    """Locks `path` across processes; without `wait` raises BlockingIOError if another process holds the lock."""
+def lock_of(path: Path, wait: bool = True) -> AbstractContextManager[None]:
+    """Returns a lock of `path` across processes. Without `wait`, it raises BlockingIOError if another process has it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return files.locked(path.parent / f".{path.name}.lock", None if wait else 0.0)
+    return files.hold_lock(path.parent / f".{path.name}.lock", None if wait else 0.0)
 
 
 @contextmanager
@@ -125,7 +125,7 @@ class StoreWriter:
             raise
         if not self.num_sequences:
             self._offsets.write(np.zeros(1, np.int64).data)
-        self._marked = time.monotonic()
+        self._mark_time = time.monotonic()
 
     def append(self, batch: Batch) -> None:
         """Appends sequences."""
@@ -139,7 +139,7 @@ class StoreWriter:
         if self.num_bytes is not None:
             self.num_bytes = None if batch.num_bytes is None else self.num_bytes + batch.num_bytes
         self.position = batch.position
-        if time.monotonic() - self._marked > SECONDS_BETWEEN_MARKS:
+        if time.monotonic() - self._mark_time > SECONDS_BETWEEN_MARKS:
             self.mark()
 
     def mark(self) -> None:
@@ -147,7 +147,7 @@ class StoreWriter:
         self._sync()
         mark = {name: getattr(self, name) for name in (*_MARKED, "attributes")}
         write_json(self.partial / "mark.json", {**mark, "dtype": self.dtype.name})
-        self._marked = time.monotonic()
+        self._mark_time = time.monotonic()
 
     def finish(self) -> None:
         """Completes the store and moves it to its name; raises ValueError if nothing was appended."""
@@ -208,7 +208,7 @@ def write_store(
     Raises:
         OSError: the folder cannot be written; the message names it.
     """
-    with write_errors(folder), locked(folder):
+    with write_errors(folder), lock_of(folder):
         if folder.exists():
             return TokenStore(folder)
         writer = StoreWriter(folder, vocab_size, attributes)

@@ -31,8 +31,8 @@ def encoder_for(backend: "Tokenizer") -> "TextEncoder | WordEncoder":
     parts = json.loads(backend.to_str())
     normalizer, splitter = parts["normalizer"] or {}, parts["pre_tokenizer"] or {}
     like_bert = normalizer.get("type") == "BertNormalizer" and splitter.get("type") == "BertPreTokenizer"
-    spaced = any(re.search(r"\s", token["content"]) for token in parts["added_tokens"])
-    if like_bert and normalizer["clean_text"] and not spaced:  # words are independent
+    has_spaces = any(re.search(r"\s", token["content"]) for token in parts["added_tokens"])
+    if like_bert and normalizer["clean_text"] and not has_spaces:  # words are independent
         return WordEncoder(backend)
     return TextEncoder(backend)
 
@@ -65,21 +65,21 @@ class WordEncoder:
 
     def __init__(self, backend: "Tokenizer") -> None:
         self.backend = backend
-        self.known: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
         self.ends: NDArray[np.int64] = np.zeros(1, np.int64)
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Ids of the texts."""
-        if len(self.known) > self.largest:
-            self.known.clear()
+        if len(self.numbers) > self.largest:
+            self.numbers.clear()
             self.ids, self.ends = self.ids[:0], self.ends[:1]
         split = [_without_control(text).split() for text in texts]
         words = list(chain.from_iterable(split))
-        numbers = np.fromiter(map(self.known.get, words, repeat(-1)), np.int64, len(words))
+        numbers = np.fromiter(map(self.numbers.get, words, repeat(-1)), np.int64, len(words))
         if len(missing := np.flatnonzero(numbers < 0)):
             self._add(list(dict.fromkeys(words[i] for i in missing)))
-            numbers[missing] = [self.known[words[i]] for i in missing]
+            numbers[missing] = [self.numbers[words[i]] for i in missing]
         lengths = self.ends[numbers + 1] - self.ends[numbers]
         ids = self.ids[ranges(self.ends[numbers], lengths)]
         ends = np.append(0, np.cumsum(lengths))[np.cumsum([0, *map(len, split)])]
@@ -106,7 +106,7 @@ class WordEncoder:
             last = np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 1] - 1
             lengths.append(np.bincount(np.searchsorted(ends, last, side="right"), minlength=len(line)))
         ids, _ = _end_to_end(encodings)
-        self.known.update(zip(words, range(len(self.known), len(self.known) + len(words)), strict=True))
+        self.numbers.update(zip(words, range(len(self.numbers), len(self.numbers) + len(words)), strict=True))
         self.ids = np.concatenate([self.ids, ids])
         self.ends = np.concatenate([self.ends, self.ends[-1] + np.cumsum(np.concatenate(lengths))])
 
@@ -194,39 +194,39 @@ class Chunker:
         long = np.flatnonzero(sizes > budget).tolist()
         texts = [documents[d] for d in long]
         boundaries: dict[int, NDArray[np.int64]] = {}
-        kept = list(documents)
+        cut_texts = list(documents)
         if self.long_documents == "sentences":
             boundaries = dict(zip(long, self.encoder.sentences(texts), strict=True))
         elif self.long_documents == "truncate":
             encodings = self.backend.encode_batch(texts, add_special_tokens=False)
             for d, encoding in zip(long, encodings, strict=True):
-                kept[d] = kept[d][: max(encoding.offsets[:budget])[1]]
+                cut_texts[d] = cut_texts[d][: max(encoding.offsets[:budget])[1]]
         sequences = self._sequences(content, sizes, boundaries, np.ones(len(sizes), bool))
-        return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in kept)
+        return sequences, sum(len(text.encode("utf-8", "surrogatepass")) for text in cut_texts)
 
     def tokens(self, documents: Sequence[Sequence[int] | NDArray[np.integer]]) -> Flat:
         """Returns the sequences of tokenised documents; each chunk gets the special tokens that surround its document."""
         p, s = len(self.prefix), len(self.suffix)
-        bare, surrounded = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
+        bare, add_special = [np.empty(0, np.int64)] * len(documents), np.zeros(len(documents), bool)
         for d, document in enumerate(documents):
             ids = np.asarray(document, np.int64)
             end = len(ids) - s
             if end >= p and np.array_equal(ids[:p], self.prefix) and np.array_equal(ids[end:], self.suffix):
-                ids, surrounded[d] = ids[p:end], True
+                ids, add_special[d] = ids[p:end], True
             bare[d] = ids
         sizes = np.fromiter(map(len, bare), np.int64, len(bare))
-        return self._sequences(np.concatenate([np.empty(0, np.int64), *bare]), sizes, {}, surrounded)
+        return self._sequences(np.concatenate([np.empty(0, np.int64), *bare]), sizes, {}, add_special)
 
     def _sequences(
         self,
         content: NDArray[np.int64],
         sizes: NDArray[np.int64],
         boundaries: dict[int, NDArray[np.int64]],
-        surrounded: NDArray[np.bool_],
+        add_special: NDArray[np.bool_],
     ) -> Flat:
-        """Cuts D documents: `content` [N] end to end, `sizes` [D]. Special tokens go where `surrounded` [D] is True."""
+        """Cuts D documents: `content` [N] end to end, `sizes` [D]. Special tokens go where `add_special` [D] is True."""
         offsets = np.cumsum(sizes) - sizes
-        budgets = self.max_length - surrounded * self.num_special
+        budgets = self.max_length - add_special * self.num_special
         owners = np.flatnonzero(sizes)
         starts, ends = offsets[owners], (offsets + sizes)[owners]
         if self.long_documents == "truncate":
@@ -242,16 +242,16 @@ class Chunker:
             starts = offsets[owners] + np.concatenate(pieces)
             ends = np.append(starts[1:], len(content))
             owners, starts, ends = (part[starts < ends] for part in (owners, starts, ends))
-        surrounded = surrounded[owners]
-        lengths = ends - starts + surrounded * self.num_special
+        add_special = add_special[owners]
+        lengths = ends - starts + add_special * self.num_special
         stops = np.cumsum(lengths)
         begins = stops - lengths
         flat = np.empty(int(lengths.sum()), np.int64)
-        places = ranges(begins + surrounded * len(self.prefix), ends - starts)
+        places = ranges(begins + add_special * len(self.prefix), ends - starts)
         flat[places] = content[ranges(starts, ends - starts)]
         before, after = np.arange(len(self.prefix)), np.arange(-len(self.suffix), 0)
-        flat[begins[surrounded][:, None] + before] = self.prefix
-        flat[stops[surrounded][:, None] + after] = self.suffix
+        flat[begins[add_special][:, None] + before] = self.prefix
+        flat[stops[add_special][:, None] + after] = self.suffix
         return flat, lengths.astype(np.int32)
 
 
@@ -270,5 +270,5 @@ def surrounding_tokens(backend: "Tokenizer") -> tuple[list[int], list[int]]:
     for start in range(len(whole) - len(bare) + 1):
         if whole[start : start + len(bare)] == bare:
             return whole[:start], whole[start + len(bare) :]
-    supported = "only special tokens before and after a text are supported"
-    raise ValueError(f"the tokenizer changes a text when it adds special tokens; {supported}")
+    rule = "only special tokens before and after a text are supported"
+    raise ValueError(f"the tokenizer changes a text when it adds special tokens; {rule}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tiryns.runner import log
 from tiryns.runner.data.read.documents import Document, Source
 from tiryns.runner.data.read.file_documents import WHOLE, Piece
-from tiryns.runner.data.text.pool import PIECE, given, num_workers, workers
+from tiryns.runner.data.text.pool import PIECE, current_job, num_workers, workers
 from tiryns.runner.order.keyed import derive_seed, mix64
 
 TRAIN, HELD_OUT = "train", "held_out"
@@ -38,20 +38,20 @@ class Part:
 
     name: str
     source: Source
-    kept: NDArray[np.bool_]  # [D], for each document of the source
+    mask: NDArray[np.bool_]  # [D], for each document of the source
     digests: NDArray[np.uint64]  # [D], of each document of the source
     num_characters: int  # of the whole source; token ids count four each
     stretches: Sequence[Stretch]
 
-    def numbered(self) -> Iterator[tuple[int, Document]]:
-        """Number and content of the kept documents."""
+    def numbered_documents(self) -> Iterator[tuple[int, Document]]:
+        """Returns number and content of each document of the part."""
         return chain.from_iterable(map(self.read, self.stretches))
 
     def read(self, stretch: Stretch, start: int = 0) -> Iterator[tuple[int, Document]]:
-        """Yields the kept documents of one stretch, like `numbered`, from number `start` on."""
+        """Yields the documents of one stretch, like `numbered_documents`, from number `start` on."""
         number = stretch.start - 1
         for number, document in enumerate(stretch.piece.documents(self.source), stretch.start):
-            if number >= start and number < stretch.stop and self.kept[number]:
+            if number >= start and number < stretch.stop and self.mask[number]:
                 yield number, document
         if number + 1 != stretch.stop:
             counts = f"{stretch.stop - stretch.start} documents at first, then {number + 1 - stretch.start}"
@@ -64,65 +64,65 @@ def divide(
     validation_documents: float,
     seed: int,
     keep_repeated: bool = False,
-    left_out: NDArray[np.uint64] | None = None,
-    told: set[str] | None = None,
+    exclusions: NDArray[np.uint64] | None = None,
+    log_lines: set[str] | None = None,
 ) -> dict[str, Part]:
     """Reads every source once and assigns its documents to parts.
 
     With `keep_repeated`, training documents that are also in a validation source are kept, with a warning. Documents
-    whose digest is in `left_out` (ascending) are in no training part. Logs a summary of the source and adds the line
-    to `told`; a line that `told` already has is not logged again.
+    whose digest is in `exclusions` (ascending) are in no training part. Logs a summary of the source and adds the line
+    to `log_lines`; a line that `log_lines` already has is not logged again.
     """
     scan = _scan(source)
     digests = scan[0]
     parts = {}
     if validation_sources:
-        held_out: NDArray[np.uint64] = np.empty(0, np.uint64)
+        validation_digests: NDArray[np.uint64] = np.empty(0, np.uint64)
         for name, other in validation_sources.items():
-            theirs = _scan(other)
-            parts[name] = Part(name, other, np.ones(len(theirs[0]), bool), *theirs)
-            held_out = np.union1d(held_out, theirs[0])
-        kept = ~among(digests, held_out)
-        if keep_repeated and not kept.all():
+            other_scan = _scan(other)
+            parts[name] = Part(name, other, np.ones(len(other_scan[0]), bool), *other_scan)
+            validation_digests = np.union1d(validation_digests, other_scan[0])
+        mask = ~among(digests, validation_digests)
+        if keep_repeated and not mask.all():
             message = "%d of %d documents of %s are also in a validation set, and are trained on"
-            log.warning(message, np.count_nonzero(~kept), len(kept), source.describe())
-            kept[:] = True
-        if not kept.any():
+            log.warning(message, np.count_nonzero(~mask), len(mask), source.describe())
+            mask[:] = True
+        if not mask.any():
             where = source.describe()
             raise ValueError(f"every document of {where} is also in a validation set: nothing to train on")
     else:
-        held_out = split_documents(digests, validation_documents, seed)
-        kept = ~among(digests, held_out)
-        if len(held_out):
+        validation_digests = split_documents(digests, validation_documents, seed)
+        mask = ~among(digests, validation_digests)
+        if len(validation_digests):
             first = np.zeros(len(digests), bool)
             first[np.unique(digests, return_index=True)[1]] = True
-            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~kept, *scan)
-    own = int(parts[HELD_OUT].kept.sum()) if HELD_OUT in parts and not validation_sources else 0
-    unused = {"equal to held-out ones": np.count_nonzero(~kept) - own}
-    if left_out is not None:
-        trained_on = np.count_nonzero(kept)
-        kept &= ~among(digests, left_out)
-        unused["left out"] = trained_on - np.count_nonzero(kept)
-    parts = {TRAIN: Part(TRAIN, source, kept, *scan), **parts}
-    found = {name: int(part.kept.sum()) for name, part in parts.items()}
-    found |= {name: int(count) for name, count in unused.items() if count}
-    counts = ", ".join(f"{name} {count:,}" for name, count in found.items())
+            parts[HELD_OUT] = Part(HELD_OUT, source, first & ~mask, *scan)
+    num_held_out = int(parts[HELD_OUT].mask.sum()) if HELD_OUT in parts and not validation_sources else 0
+    excluded_counts = {"equal to held-out ones": np.count_nonzero(~mask) - num_held_out}
+    if exclusions is not None:
+        num_before = np.count_nonzero(mask)
+        mask &= ~among(digests, exclusions)
+        excluded_counts["left out"] = num_before - np.count_nonzero(mask)
+    parts = {TRAIN: Part(TRAIN, source, mask, *scan), **parts}
+    sizes = {name: int(part.mask.sum()) for name, part in parts.items()}
+    sizes |= {name: int(count) for name, count in excluded_counts.items() if count}
+    counts = ", ".join(f"{name} {count:,}" for name, count in sizes.items())
     line = f"read {source.describe()}: {len(digests):,} documents ({counts})"
-    if told is None or line not in told:
+    if log_lines is None or line not in log_lines:
         log.info("%s", line)
-    if told is not None:
-        told.add(line)
+    if log_lines is not None:
+        log_lines.add(line)
     return parts
 
 
-def among(digests: NDArray[np.uint64], chosen: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Returns `np.isin(digests, chosen)` for an ascending `chosen`, without a copy of the digests."""
-    found = np.zeros(len(digests), bool)
-    for start in range(0, len(digests) if len(chosen) else 0, _BLOCK):
+def among(digests: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Returns `np.isin(digests, others)` for ascending `others`, without a copy of the digests."""
+    mask = np.zeros(len(digests), bool)
+    for start in range(0, len(digests) if len(others) else 0, _BLOCK):
         block = digests[start : start + _BLOCK]
-        nearest = np.searchsorted(chosen, block).clip(max=len(chosen) - 1)
-        found[start : start + _BLOCK] = chosen[nearest] == block
-    return found
+        nearest = np.searchsorted(others, block).clip(max=len(others) - 1)
+        mask[start : start + _BLOCK] = others[nearest] == block
+    return mask
 
 
 def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
@@ -133,27 +133,27 @@ def _scan(source: Source) -> tuple[NDArray[np.uint64], int, Sequence[Stretch]]:
         pieces, results = [WHOLE], [_digests(WHOLE, source)]
     else:
         with workers(number, source) as pool:
-            shared = [pool.submit(_digests, one) if one.num_bytes is not None else None for one in pieces]
+            tasks = [pool.submit(_digests, one) if one.num_bytes is not None else None for one in pieces]
             try:
                 results = [
                     task.result() if task else _digests(piece, source)
-                    for piece, task in zip(pieces, shared, strict=True)
+                    for piece, task in zip(pieces, tasks, strict=True)
                 ]
             except ValueError:
                 deque(source.documents(), maxlen=0)  # names the line of the file, which a part does not know
                 raise
-    digests = np.concatenate([found for found, _ in results])
+    digests = np.concatenate([piece_digests for piece_digests, _ in results])
     if not len(digests):
         raise ValueError(f"{source.describe()} holds no documents: nothing but blank text")
-    stops = np.cumsum([len(found) for found, _ in results]).tolist()
+    stops = np.cumsum([len(piece_digests) for piece_digests, _ in results]).tolist()
     stretches = [Stretch(piece, a, b) for piece, a, b in zip(pieces, [0, *stops], stops, strict=False)]
     return digests, sum(size for _, size in results), stretches
 
 
 def _digests(piece: Piece, source: Source | None = None) -> tuple[NDArray[np.uint64], int]:
-    """Returns the digests of a piece's documents, and the number of characters. By default `given()` is the source."""
+    """Returns the digests of a piece's documents, and the number of characters. The default source is `current_job()`."""
     size, digests = 0, array("Q")
-    for document in piece.documents(given() if source is None else source):
+    for document in piece.documents(current_job() if source is None else source):
         size += len(document) * (1 if isinstance(document, str) else 4)
         digests.append(digest(document))
     return np.asarray(digests, np.uint64), size
@@ -193,8 +193,8 @@ def are_held_out(texts: Iterable[str], validation: float, seed: int) -> NDArray[
     return np.isin(digests, split_documents(digests, validation, seed))
 
 
-def held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
-    """Returns which texts [D] are held out, about a `share` of them. Text and seed alone decide about each."""
+def are_held_out_by_content(texts: Sequence[str], share: float, seed: int) -> NDArray[np.bool_]:
+    """Returns which texts [D] are held out, about a `share` of them. The text and the seed alone decide."""
     digests = np.array([digest(text) for text in texts], np.uint64)
     return mix64(digests ^ np.uint64(derive_seed(seed, _HELD_OUT))) < np.uint64(int(share * (1 << 64)))
 
@@ -235,12 +235,12 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
     pairs = pairs[np.lexsort((-pairs, numbers, pairs // len(names)))]  # the last one of each group counts
     stratum[pairs // len(names)] = pairs % len(names)
     keys = mix64(distinct ^ np.uint64(derive_seed(seed, _FOLDS)))
-    chosen, totals = np.zeros(len(distinct), dtype=np.int64), [0] * folds
+    fold_of, totals = np.zeros(len(distinct), dtype=np.int64), [0] * folds
     counts = [[0] * folds for _ in names]
     for group in np.lexsort((keys, stratum, -sizes)).tolist():
-        own = counts[stratum[group]]
-        fold = min(range(folds), key=lambda number: (own[number], totals[number]))
-        own[fold] += int(sizes[group])
+        stratum_counts = counts[stratum[group]]
+        fold = min(range(folds), key=lambda number: (stratum_counts[number], totals[number]))
+        stratum_counts[fold] += int(sizes[group])
         totals[fold] += int(sizes[group])
-        chosen[group] = fold + 1
-    return chosen[group_of]
+        fold_of[group] = fold + 1
+    return fold_of[group_of]

@@ -26,7 +26,7 @@ def num_workers(size: int) -> int:
 def workers(number: int, job: object, context: BaseContext | None = None) -> Iterator[Executor]:
     """Yields a pool of `number` processes or, if `number` is 1, of one thread, in which `tokenizers` uses all cores.
 
-    In the pool, `given()` returns `job`. `context` is the start method of the processes, by default Python's.
+    In the pool, `current_job()` returns `job`. `context` is the start method of the processes, by default Python's.
     """
     if number == 1:
         with rust_threads(), ThreadPoolExecutor(1, initializer=_start, initargs=(job, 0)) as threads:
@@ -39,7 +39,7 @@ def workers(number: int, job: object, context: BaseContext | None = None) -> Ite
             processes.shutdown(cancel_futures=True)
 
 
-def given() -> Any:
+def current_job() -> Any:
     """Returns the job of this process or thread."""
     return _job
 
@@ -62,16 +62,16 @@ def rust_threads() -> Iterator[None]:
 
     TOKENIZERS_PARALLELISM, if set, is respected.
     """
-    global _switched_off_by
-    if _SWITCH in os.environ and _switched_off_by != os.getpid():
+    global _switching_pid
+    if _SWITCH in os.environ and _switching_pid != os.getpid():
         yield
         return
     os.environ.pop(_SWITCH, None)
     try:
         yield
     finally:
-        os.environ[_SWITCH], _switched_off_by = "false", os.getpid()
+        os.environ[_SWITCH], _switching_pid = "false", os.getpid()
 
 
 _SWITCH = "TOKENIZERS_PARALLELISM"
-_switched_off_by = 0  # the process that set it to false; a forked one must not change it
+_switching_pid = 0  # the process that set it to false; a forked one must not change it

@@ -19,7 +19,7 @@ from tiryns.runner import log
 from tiryns.runner.data.micro_batch import Tokenizer
 from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.store.reader import FORMAT_VERSION, TokenStore, entropy, ordinary_counts
-from tiryns.runner.data.store.writer import entering, key_of, locked, sync, write_errors, write_json
+from tiryns.runner.data.store.writer import entering, key_of, lock_of, sync, write_errors, write_json
 from tiryns.runner.data.text import tokenizer as text_tokenizer
 from tiryns.runner.data.text.chunking import Chunker, check_chunking
 from tiryns.runner.data.text.holdout import TRAIN, Part, check_validation, divide
@@ -50,55 +50,55 @@ class PreparedText:
 def prepare_text(
     source: Source,
     validation_sources: dict[str, Source],
-    given: PretrainingData,
+    config: PretrainingData,
     keep_repeated: bool = False,
-    left_out: NDArray[np.uint64] | None = None,
+    exclusions: NDArray[np.uint64] | None = None,
     needed: Sequence[str] = MASKING,
-    told: set[str] | None = None,
+    log_lines: set[str] | None = None,
 ) -> PreparedText:
     """Returns tokenised training and validation sequences, made unless the cache has them for the same inputs.
 
-    If there are no validation sources, documents are held out as the set `held_out`, by the settings `given`. Texts of
-    validation sets (unless `keep_repeated`) and texts with a digest in `left_out` are not trained on. One process
+    If there are no validation sources, documents are held out as the set `held_out`, by the settings `config`. Texts of
+    validation sets (unless `keep_repeated`) and texts with a digest in `exclusions` are not trained on. One process
     prepares while others wait; a killed preparation is continued.
 
     Raises:
         ValueError: a setting or document that cannot be used; too few documents.
         OSError: the cache cannot be written or has no room.
     """
-    cache_dir = Path(given.cache_dir).expanduser()
-    text = text_inputs(source, validation_sources, given)
-    cutting = check_chunking(given.max_length, given.long_documents)
-    loaded = load_tokenizer(given.tokenizer, needed) if given.tokenizer else None
-    if loaded is not None:
-        tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(loaded)}
+    cache_dir = Path(config.cache_dir).expanduser()
+    text = text_inputs(source, validation_sources, config)
+    cutting = check_chunking(config.max_length, config.long_documents)
+    tokenizer = load_tokenizer(config.tokenizer, needed) if config.tokenizer else None
+    if tokenizer is not None:
+        tokenizer_inputs: dict[str, object] = {"content": tokenizer_fingerprint(tokenizer)}
     else:
-        training = text_tokenizer.check_training(given.tokenizer_kind, given.vocab_size, given.lowercase)
+        training = text_tokenizer.check_training(config.tokenizer_kind, config.vocab_size, config.lowercase)
         tokenizer_inputs = {**training, "text": text, "version": text_tokenizer.VERSION}
     inputs = {"text": text, "tokenizer": tokenizer_inputs, **cutting, "versions": [VERSION, FORMAT_VERSION]}
     if keep_repeated:
         inputs["keep_repeated"] = True
-    if left_out is not None and len(left_out):
-        inputs["left_out"] = hashlib.blake2b(left_out.astype("<u8").data, digest_size=12).hexdigest()
+    if exclusions is not None and len(exclusions):
+        inputs["left_out"] = hashlib.blake2b(exclusions.astype("<u8").data, digest_size=12).hexdigest()
     folder = cache_dir / "text" / key_of(inputs)
-    if prepared := _recall(folder, cache_dir):
-        return prepared
-    with write_errors(folder), locked(folder):
-        if prepared := _recall(folder, cache_dir):
-            return prepared
-        held_out = (given.validation_documents, given.seed)
-        parts = divide(source, validation_sources, *held_out, keep_repeated, left_out, told)
+    if result := _recall(folder, cache_dir):
+        return result
+    with write_errors(folder), lock_of(folder):
+        if result := _recall(folder, cache_dir):
+            return result
+        split = (config.validation_documents, config.seed)
+        parts = divide(source, validation_sources, *split, keep_repeated, exclusions, log_lines)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
-        keep_tokenizer(tokenizer_folder, lambda: loaded or train_on([parts[TRAIN]], given))
-        prepared = _fill(folder, parts, tokenizer_folder, cutting)
+        keep_tokenizer(tokenizer_folder, lambda: tokenizer or train_on([parts[TRAIN]], config))
+        result = _fill(folder, parts, tokenizer_folder, cutting)
         content = {
             "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
-            "validation": list(prepared.validation),
-            **{name: getattr(prepared, name) for name in _KEPT},
+            "validation": list(result.validation),
+            **{name: getattr(result, name) for name in _FIGURES},
         }
         write_json(folder / "prepared.json", content)  # the last file: it marks the preparation as complete
         sync(folder)
-        return prepared
+        return result
 
 
 def _fill(
@@ -113,7 +113,7 @@ def _fill(
         train=folder / TRAIN,
         validation={name: store.folder for name, store in stores.items()},
         tokenizer=tokenizer_folder,
-        documents={name: int(part.kept.sum()) for name, part in parts.items()},
+        documents={name: int(part.mask.sum()) for name, part in parts.items()},
         **token_figures(stores, tokenizer.all_special_ids),
     )
 
@@ -123,16 +123,16 @@ def token_figures(stores: dict[str, TokenStore], special_ids: list[int]) -> dict
     counts = {name: ordinary_counts(store, special_ids) for name, store in stores.items()}
     sizes = {name: store.num_bytes for name, store in stores.items()}
     return {
-        "unigram_entropy": {name: entropy(found) for name, found in counts.items()},
+        "unigram_entropy": {name: entropy(store_counts) for name, store_counts in counts.items()},
         "tokens_per_byte": {name: int(counts[name].sum()) / size for name, size in sizes.items() if size},
     }
 
 
 def text_inputs(
-    source: Source, validation_sources: dict[str, Source], given: PretrainingData
+    source: Source, validation_sources: dict[str, Source], config: PretrainingData
 ) -> dict[str, object]:
     """Returns the inputs of the cache key that decide the texts of all sets. ValueError for unusable settings."""
-    check_validation(given.validation_documents)
+    check_validation(config.validation_documents)
     for name, other in validation_sources.items():
         if not re.fullmatch(r"\w[\w.-]*", name) or name == TRAIN:
             rule = f"names are of letters, digits, - and _, and must not be {TRAIN!r}"
@@ -140,7 +140,7 @@ def text_inputs(
         if other.tokenized != source.tokenized:
             both = f"{source.describe()} and validation set {name!r}"
             raise ValueError(f"{both}: only one of them is tokenised already")
-    if source.tokenized and not given.tokenizer:
+    if source.tokenized and not config.tokenizer:
         raise ValueError(
             f"{source.describe()} is tokenised already (it has a column input_ids): set data.tokenizer to the name or "
             "folder of the tokenizer its ids belong to"
@@ -148,8 +148,8 @@ def text_inputs(
     text: dict[str, object] = {"source": source.fingerprint()}
     if validation_sources:
         text["validation"] = {name: other.fingerprint() for name, other in validation_sources.items()}
-    elif given.validation_documents:
-        text |= {"validation_documents": given.validation_documents, "seed": given.seed}
+    elif config.validation_documents:
+        text |= {"validation_documents": config.validation_documents, "seed": config.seed}
     return text
 
 
@@ -161,26 +161,26 @@ class _Texts:
 
     def __iter__(self) -> Iterator[str]:
         stride = 1 + sum(part.num_characters for part in self.parts) // _TOKENIZER_TEXT
-        documents = chain.from_iterable(part.numbered() for part in self.parts)
+        documents = chain.from_iterable(part.numbered_documents() for part in self.parts)
         return (str(document) for _, document in islice(documents, 0, None, stride))
 
 
 def keep_tokenizer(folder: Path, make: Callable[[], Tokenizer]) -> None:
     """Writes the tokenizer from `make` to a temporary folder and renames it, unless `folder` exists."""
-    with locked(folder):
+    with lock_of(folder):
         if not folder.exists():
             with entering(folder) as partial, system_errors(folder):
                 make().save_pretrained(partial)
 
 
-def train_on(parts: Sequence[Part], given: PretrainingData) -> Tokenizer:
-    """Trains a tokenizer on the texts of some parts, by the settings `given`."""
-    log.info("training a %s tokenizer of %s tokens", given.tokenizer_kind, f"{given.vocab_size:,}")
+def train_on(parts: Sequence[Part], config: PretrainingData) -> Tokenizer:
+    """Trains a tokenizer on the texts of some parts, by the settings `config`."""
+    log.info("training a %s tokenizer of %s tokens", config.tokenizer_kind, f"{config.vocab_size:,}")
     with rust_threads():
-        return train_tokenizer(_Texts(parts), given.tokenizer_kind, given.vocab_size, given.lowercase)
+        return train_tokenizer(_Texts(parts), config.tokenizer_kind, config.vocab_size, config.lowercase)
 
 
-_KEPT = ("documents", "unigram_entropy", "tokens_per_byte")
+_FIGURES = ("documents", "unigram_entropy", "tokens_per_byte")
 
 
 def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
@@ -194,18 +194,18 @@ def _recall(folder: Path, cache_dir: Path) -> PreparedText | None:
         return None
     for path in stores.values():
         verify([TokenStore(path)])
-    return PreparedText(stores.pop(TRAIN), stores, tokenizer, **{name: content[name] for name in _KEPT})
+    return PreparedText(stores.pop(TRAIN), stores, tokenizer, **{name: content[name] for name in _FIGURES})
 
 
 def verify(stores: Sequence[TokenStore]) -> None:
     """Raises ValueError for altered content; reads large stores only if they were touched after they were finished."""
     quickly_read = sum(store.num_tokens for store in stores) <= _QUICKLY_READ
     for store in stores:
-        finished = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
+        finish_time = (store.folder / "meta.json").stat().st_mtime_ns  # the last file to be written
         files = (store.folder / "tokens.bin", store.folder / "offsets.bin")
-        touched = any(file.stat().st_mtime_ns > finished for file in files)
-        if touched or quickly_read:
+        is_newer = any(file.stat().st_mtime_ns > finish_time for file in files)
+        if is_newer or quickly_read:
             store.verify()
-        if touched:
+        if is_newer:
             with suppress(OSError):  # a cache that others own
                 os.utime(store.folder / "meta.json")

@@ -52,8 +52,8 @@ class NamedStore(NamedTuple):
         return str(self.data.train.fingerprint)
 
 
-def joined(stores: Sequence[NamedStore]) -> Any:
-    """Returns the training sequences of all stores, one store after the other; a single store is returned as it is."""
+def join_stores(stores: Sequence[NamedStore]) -> Any:
+    """Joins the training sequences of all stores, one store after the other. Returns a single store as it is."""
     if len(stores) == 1:
         return stores[0].data.train
     shards = [store.data.train for store in stores]
@@ -85,18 +85,18 @@ class PretrainingData(GlobalBatchDataModule):
         validation = by_name(settings.validation, "validation") if settings.validation else {}
         self.validation_sources = {name: self._open(source) for name, source in validation.items()}
         self.tokenizer_name = model_folder(settings.tokenizer) if settings.tokenizer else None
-        self.left_out: NDArray[np.uint64] | None = None
+        self.exclusions: NDArray[np.uint64] | None = None
         """Ascending digests of documents that are not trained on because another source holds them out."""
         self.prepared: PreparedText | None = None
-        self.told: set[str] = set()
+        self.log_lines: set[str] = set()
         """Lines that are already in the log; if documents are read again for another length, nothing is logged twice."""
 
     @wraps(__init__)  # type: ignore[misc]  # signatures are read from here
     def __new__(cls, *args: object, **settings: object) -> "PretrainingData":  # documented as __init__ is
         if cls is PretrainingData and str(settings.get("source")).startswith("store:"):
             if other := next((name for name in ("streaming", "validation") if settings.get(name)), None):
-                what = "has its own held-out documents" if other == "validation" else "is tokenised already"
-                problem = f"data.{other} cannot be given for data.source=store:FOLDER: the store {what}"
+                reason = "has its own held-out documents" if other == "validation" else "is tokenised already"
+                problem = f"data.{other} cannot be given for data.source=store:FOLDER: the store {reason}"
                 raise ValueError(problem)
             from tiryns.runner.data.text.stored import StoredPretrainingData
 
@@ -111,8 +111,8 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises the documents into the cache if it lacks them. One process works, the others wait."""
         if self.prepared is not None:
             return
-        held_out = (self.validation_sources, self.settings.validation_documents)
-        self.prepared = self.prepare_sets(self.source, *held_out)
+        validation = (self.validation_sources, self.settings.validation_documents)
+        self.prepared = self.prepare_sets(self.source, *validation)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
         self.prepare_lengths()
@@ -124,17 +124,17 @@ class PretrainingData(GlobalBatchDataModule):
         self.stores = [NamedStore("", self.at_length(self.max_length), "")]
         for phase in self.phases:
             self.add_store("", self, self.length_of(phase), phase)
-        self.train = joined(self.stores)
+        self.train = join_stores(self.stores)
 
     def add_store(self, name: str, source: "PretrainingData", length: int, phase: Phase) -> None:
         """Adds the store of a source with sequences of `length` to `stores`, for `phase`, unless it is there already."""
         if not any((store.name, store.data.max_length) == (name, length) for store in self.stores):
             try:
-                made = source.at_length(length)
+                data = source.at_length(length)
             except ValueError as error:
                 raise ValueError(f"phase {phase.name}: {error}") from error
             label = name if length == self.max_length else f"{name}@{length}"
-            self.stores = [*self.stores, NamedStore(name, made, label)]
+            self.stores = [*self.stores, NamedStore(name, data, label)]
 
     def length_of(self, phase: Phase) -> int:
         return int(phase.data.get("max_length") or self.max_length)
@@ -153,23 +153,23 @@ class PretrainingData(GlobalBatchDataModule):
         self, source: Source, validation_sources: dict[str, Source], validation_documents: float
     ) -> PreparedText:
         """Returns the stores of a source and its validation sets, made unless the cache has them."""
-        given = replace(
+        settings = replace(
             self.settings, tokenizer=self.tokenizer_name, validation_documents=validation_documents
         )
         return prepare_text(
-            source, validation_sources, given, left_out=self.left_out, needed=self.needed_tokens,
-            told=self.told,
+            source, validation_sources, settings, exclusions=self.exclusions, needed=self.needed_tokens,
+            log_lines=self.log_lines,
         )  # fmt: skip
 
-    def divided(self) -> dict[str, Part]:
-        """Returns the documents of the training and validation sets, which are read once."""
-        held_out = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
-        return divide(self.source, *held_out, left_out=self.left_out, told=self.told)
+    def document_parts(self) -> dict[str, Part]:
+        """Reads the documents once. Returns the parts of the training and validation sets."""
+        validation = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
+        return divide(self.source, *validation, exclusions=self.exclusions, log_lines=self.log_lines)
 
     def _open(self, source: object) -> Source:
-        given = self.settings
-        how = (given.text_column, given.split, given.text_unit, given.streaming)
-        return open_source(source, *how, reading=reading_of(given))
+        settings = self.settings
+        how = (settings.text_column, settings.split, settings.text_unit, settings.streaming)
+        return open_source(source, *how, reading=reading_of(settings))
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -186,13 +186,13 @@ class PretrainingData(GlobalBatchDataModule):
         places = {store.data.max_length: place for place, store in enumerate(self.stores)}
         first = cast(SeamlessSampler, whole)
         orders = [first, *(order_of(first, store.data.train, store.label) for store in self.stores[1:])]
-        drawn = []
+        draws = []
         for part, phase in zip(self.parts, self.phases, strict=False):
             place = places[self.length_of(phase)]
             store = self.stores[place]
-            own = {store.label: store.fingerprint} if place else None
-            drawn.append(Draws(part.steps, (place,), (1,), own, self._sizes(part, store.data.train)))
-        return orders, drawn
+            shares = {store.label: store.fingerprint} if place else None
+            draws.append(Draws(part.steps, (place,), (1,), shares, self._sizes(part, store.data.train)))
+        return orders, draws
 
     def _length_warmup(self, max_steps: int) -> LengthWarmup | None:
         """Returns the length warm-up of the settings; raises ValueError if it reaches into a phase of another length."""
@@ -249,13 +249,13 @@ class PretrainingData(GlobalBatchDataModule):
     def describe(self) -> dict[str, str]:
         """Counts for the summary at the start."""
         training, global_batch = self._describe_training()
-        held_out = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
+        validation = ", ".join(f"{name}: {len(store):,} sequences" for name, store in self.validation.items())
         tables = tables_of(self.source)
         phases = ", ".join(f"{part.name} {part.steps:,} steps" for part in self.parts)
         read = next(iter(self.validation.values()), ()) if self.streamed else self.train
         return {
             "source": self.source.describe(), **({"read": described_tables(tables)} if tables else {}),
-            "training": training, "validation": held_out or "none",
+            "training": training, "validation": validation or "none",
             "vocabulary": describe_vocabulary(self.tokenizer, read), "global batch": global_batch,
             **({"phases": phases} if phases else {}),
             "micro-batch": f"{self.micro_batch_tokens or 'any number of'} tokens, {self.layout}",

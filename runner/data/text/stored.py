@@ -40,30 +40,30 @@ class StoredPretrainingData(PretrainingData):
         """Opens the store; raises ValueError if settings contradict it, FileNotFoundError if it is missing."""
         if self.prepared is not None:
             return
-        opened = self._opened()
-        ours, theirs = self.settings.long_documents, opened.meta["long_documents"]
-        if ours != theirs:
+        corpus = self._open_corpus()
+        mode, corpus_mode = self.settings.long_documents, corpus.meta["long_documents"]
+        if mode != corpus_mode:
             raise ValueError(
-                f"data.long_documents={ours}, but the sequences of {self.source.place} were cut with {theirs}"
+                f"data.long_documents={mode}, but the sequences of {self.source.place} were cut with {corpus_mode}"
             )
         if self.tokenizer_name:
             fingerprint = tokenizer_fingerprint(load_tokenizer(self.tokenizer_name, self.needed_tokens))
-            if fingerprint != opened.meta["tokenizer"]:
+            if fingerprint != corpus.meta["tokenizer"]:
                 raise ValueError(
                     f"data.tokenizer={self.tokenizer_name!r} is not the tokenizer of {self.source.place}, "
-                    f"which is in {opened.folder / 'tokenizer'}"
+                    f"which is in {corpus.folder / 'tokenizer'}"
                 )
-        shards = [shard for store in opened.sets.values() for shard in store.shards]
+        shards = [shard for store in corpus.sets.values() for shard in store.shards]
         verify(shards)
-        self.validation = {name: store for name, store in opened.sets.items() if name != TRAIN}
-        self.train = opened.sets[TRAIN]
-        held_out = {name: opened.meta["sets"][name] for name in self.validation}
+        self.validation = {name: store for name, store in corpus.sets.items() if name != TRAIN}
+        self.train = corpus.sets[TRAIN]
+        entries = {name: corpus.meta["sets"][name] for name in self.validation}
         self.prepared = PreparedText(
-            train=opened.folder,
-            validation=dict.fromkeys(self.validation, opened.folder),
-            tokenizer=opened.folder / "tokenizer",
-            documents={name: content["documents"] for name, content in opened.meta["sets"].items()},
-            **{figure: {n: content[figure] for n, content in held_out.items()} for figure in sharded.FIGURES},
+            train=corpus.folder,
+            validation=dict.fromkeys(self.validation, corpus.folder),
+            tokenizer=corpus.folder / "tokenizer",
+            documents={name: content["documents"] for name, content in corpus.meta["sets"].items()},
+            **{figure: {n: content[figure] for n, content in entries.items()} for figure in sharded.FIGURES},
         )
         try:
             self.tokenizer = load_tokenizer(str(self.prepared.tokenizer.absolute()), self.needed_tokens)
@@ -84,15 +84,15 @@ class StoredPretrainingData(PretrainingData):
     def _open(self, source: object) -> Any:
         return _Place(str(source).removeprefix("store:"))
 
-    def _opened(self) -> sharded.OpenedStore:
+    def _open_corpus(self) -> sharded.OpenedStore:
         """Returns the store if its sequences have the length of the settings, else the store of that length beside it."""
         place, cache = self.source.place, Path(self.settings.cache_dir).expanduser()
-        opened, length = sharded.open_store(place, cache), self.settings.max_length
-        if (first := opened.meta["max_length"]) == length:
-            return opened
+        corpus, length = sharded.open_store(place, cache), self.settings.max_length
+        if (first := corpus.meta["max_length"]) == length:
+            return corpus
         other = sharded.place_at_length(place, length)
         try:
-            found = sharded.open_store(other, cache)
+            corpus_at_length = sharded.open_store(other, cache)
         except FileNotFoundError as error:
             raise ValueError(
                 f"data.max_length={length}, but the sequences of {place} were cut with {first}: set "
@@ -100,4 +100,4 @@ class StoredPretrainingData(PretrainingData):
                 f"the store {other} (now: {error})"
             ) from error
         sharded.check_same_documents(place, other)
-        return found
+        return corpus_at_length

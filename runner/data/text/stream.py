@@ -62,11 +62,11 @@ class ShuffledStream:
 
 @dataclass(eq=False)
 class SomeDocuments:
-    """The first `number` documents of a source; if `number` is None, all documents without a digest in `left_out`."""
+    """The first `number` documents of a source; if `number` is None, all documents without a digest in `exclusions`."""
 
     source: Source
     number: int | None = None
-    left_out: Collection[int] = ()
+    exclusions: Collection[int] = ()
 
     @property
     def tokenized(self) -> bool:
@@ -77,14 +77,14 @@ class SomeDocuments:
         """Returns the documents that are chosen."""
         if self.number is not None:
             return islice(self.source.documents(), self.number)
-        return (document for document in self.source.documents() if digest(document) not in self.left_out)
+        return (document for document in self.source.documents() if digest(document) not in self.exclusions)
 
     def fingerprint(self) -> Mapping[str, object]:
         """Returns the fingerprint of the source and the choice of documents."""
         if self.number is not None:
             return {"source": "first", "number": self.number, "of": self.source.fingerprint()}
-        left_out = derive_seed(0, *sorted(self.left_out)) if self.left_out else 0
-        return {"source": "others", "of": self.source.fingerprint(), "left_out": left_out}
+        digests_hash = derive_seed(0, *sorted(self.exclusions)) if self.exclusions else 0
+        return {"source": "others", "of": self.source.fingerprint(), "left_out": digests_hash}
 
     def describe(self) -> str:
         """One line for the summary of a run."""

@@ -111,11 +111,11 @@ class StreamedGlobalBatches(IterableDataset[Share]):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
         """Returns place in the batch, pass, number, chunk of each sequence [D, 4]; tokens end to end [N]; lengths [D]."""
         cut = self.chunker.tokens if self.source.tokenized else self.chunker.texts
-        made = [cut([document]) for *_, document in documents]
-        counts = zip(documents, (len(lengths) for _, lengths in made), strict=True)
+        sequences = [cut([document]) for *_, document in documents]
+        counts = zip(documents, (len(lengths) for _, lengths in sequences), strict=True)
         samples = [(*document[:3], chunk) for document, count in counts for chunk in range(count)]
-        ids = np.concatenate([np.empty(0, np.int64), *(tokens for tokens, _ in made)])
-        lengths = np.concatenate([np.empty(0, np.int32), *(lengths for _, lengths in made)])
+        ids = np.concatenate([np.empty(0, np.int64), *(tokens for tokens, _ in sequences)])
+        lengths = np.concatenate([np.empty(0, np.int32), *(lengths for _, lengths in sequences)])
         return np.array(samples, np.int64).reshape(-1, 4), ids, lengths
 
 
@@ -184,14 +184,14 @@ class StreamedPretrainingData(PretrainingData):
                     "give a number of documents (the first ones are held out), 0, or data.validation"
                 )
             sources = {HELD_OUT: SomeDocuments(self.source, int(number))}
-        prepared = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
-        self.validation = {name: TokenStore(found.train) for name, found in prepared.items()}
-        if prepared:
+        texts = {name: self.prepare_sets(source, {}, 0) for name, source in sources.items()}
+        self.validation = {name: TokenStore(text.train) for name, text in texts.items()}
+        if texts:
             figures = token_figures(self.validation, self.tokenizer.all_special_ids)
-            paths = {name: found.train for name, found in prepared.items()}
+            paths = {name: text.train for name, text in texts.items()}
             self.prepared = PreparedText(Path(), paths, Path(), {}, **figures)
-        left_out = {digest(document) for source in sources.values() for document in source.documents()}
-        self.stream_source: Source = SomeDocuments(self.source, left_out=left_out)
+        digests = {digest(document) for source in sources.values() for document in source.documents()}
+        self.stream_source: Source = SomeDocuments(self.source, exclusions=digests)
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerBase:
@@ -252,5 +252,5 @@ class StreamedPretrainingData(PretrainingData):
 
     def _describe_training(self) -> tuple[str, str]:
         order: Any = self.sampler
-        shuffled = f", shuffled {order.buffer_size:,} at a time" if order.buffer_size else ""
-        return f"a stream: tokenised as it is read{shuffled}", f"{order.global_batch_size} documents"
+        suffix = f", shuffled {order.buffer_size:,} at a time" if order.buffer_size else ""
+        return f"a stream: tokenised as it is read{suffix}", f"{order.global_batch_size} documents"

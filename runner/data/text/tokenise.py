@@ -15,7 +15,7 @@ from tiryns.runner.data.store.reader import TokenStore
 from tiryns.runner.data.store.writer import Batch, smallest_dtype, write_store
 from tiryns.runner.data.text.chunking import Chunker
 from tiryns.runner.data.text.holdout import Part, Stretch
-from tiryns.runner.data.text.pool import given, num_workers, workers
+from tiryns.runner.data.text.pool import current_job, num_workers, workers
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4096, 1 << 20
 _SECONDS_BETWEEN_LINES = 10.0
@@ -36,7 +36,7 @@ def tokenise(
     """
 
     def batches(position: int) -> Iterator[Batch]:
-        number, num_tokens, logged = num_workers(part.num_characters), 0, time.monotonic()
+        number, num_tokens, log_time = num_workers(part.num_characters), 0, time.monotonic()
         with workers(number, (part, chunker, vocab_size)) as pool:
             tasks = _tasks(part, position, pool, number > 1)
             pending = deque(islice(tasks, 2 * number))  # begun ahead, their results taken in order
@@ -45,20 +45,20 @@ def tokenise(
                 batch = pending.popleft().result()
                 yield batch
                 num_tokens += len(batch.tokens)
-                if time.monotonic() - logged > _SECONDS_BETWEEN_LINES:
-                    logged = time.monotonic()
-                    of = f"{batch.position:,} of {len(part.kept):,} documents"
+                if time.monotonic() - log_time > _SECONDS_BETWEEN_LINES:
+                    log_time = time.monotonic()
+                    of = f"{batch.position:,} of {len(part.mask):,} documents"
                     log.info("tokenising %s: %s, %s tokens", part.name, of, f"{num_tokens:,}")
 
     return write_store(folder, vocab_size, attributes, batches)
 
 
-def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[Future[Batch]]:
+def _tasks(part: Part, position: int, pool: Executor, parallel: bool) -> Iterator[Future[Batch]]:
     """Yields tasks in order, from document `position` on: pieces for processes to read, or documents read here."""
     for stretch in part.stretches:
-        if not part.kept[max(stretch.start, position) : stretch.stop].any():
+        if not part.mask[max(stretch.start, position) : stretch.stop].any():
             continue
-        if shared and stretch.piece.num_bytes is not None:
+        if parallel and stretch.piece.num_bytes is not None:
             yield pool.submit(_tokenise_piece, stretch, position)
         else:
             for batch in _batches(part.read(stretch, position)):
@@ -67,7 +67,7 @@ def _tasks(part: Part, position: int, pool: Executor, shared: bool) -> Iterator[
 
 def _tokenise(documents: _Documents) -> Batch:
     """Returns the sequences of some documents; token ids have the integer type of the store."""
-    part, chunker, vocab_size = given()
+    part, chunker, vocab_size = current_job()
     contents, num_bytes = [document for _, document in documents], None
     if part.source.tokenized:
         for number, ids in documents:
@@ -85,7 +85,7 @@ def _tokenise(documents: _Documents) -> Batch:
 
 
 def _tokenise_piece(stretch: Stretch, position: int) -> Batch:
-    part, _, _ = given()
+    part, _, _ = current_job()
     batches = [_tokenise(batch) for batch in _batches(part.read(stretch, position))]
     tokens, lengths, _, sizes = zip(*batches, strict=True)
     num_bytes = None if part.source.tokenized else sum(sizes)

@@ -80,8 +80,8 @@ def train_tokenizer(
 
 def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
     """Returns training settings; raises ValueError for an unknown kind, or a vocabulary too small for its alphabet."""
-    named, colon, alphabet = kind.partition(":")
-    if named not in TOKENIZER_KINDS or (colon and named != "characters"):
+    name, colon, alphabet = kind.partition(":")
+    if name not in TOKENIZER_KINDS or (colon and name != "characters"):
         raise ValueError(f"data.tokenizer_kind={kind!r}; there are: {', '.join(TOKENIZER_KINDS)}")
     letters = ALPHABETS.get(alphabet, alphabet)
     if colon and (not letters or len({*letters}) < len(letters)):
@@ -89,10 +89,10 @@ def check_training(kind: str, vocab_size: int, lowercase: bool) -> Settings:
             f"data.tokenizer_kind={kind!r}: expected {', '.join(ALPHABETS)}, or distinct letters after the colon"
         )
     sizes = {"bpe": _NUM_BYTES, "wordpiece": 32, "characters": max(1, len(letters) + (alphabet == "protein"))}
-    smallest = len(SPECIAL_TOKENS) + sizes[named]
+    smallest = len(SPECIAL_TOKENS) + sizes[name]
     if vocab_size < smallest:
-        needed = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
-        raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {needed}")
+        minimum = f"at least {smallest} ({len(SPECIAL_TOKENS)} special tokens and an alphabet)"
+        raise ValueError(f"data.vocab_size={vocab_size} is too small: {kind} needs {minimum}")
     return {"kind": kind, "vocab_size": vocab_size, "lowercase": lowercase}
 
 
@@ -134,15 +134,15 @@ def load_tokenizer(name_or_folder: str, needed: Sequence[str] = MASKING) -> "Pre
         _take_known_tokens(tokenizer)
     if "pad" in needed and tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token
-        told = "the tokenizer has no padding: rows are filled with %s, which the model ignores there"
-        log.info(told, tokenizer.eos_token)
+        message = "the tokenizer has no padding: rows are filled with %s, which the model ignores there"
+        log.info(message, tokenizer.eos_token)
     if lacks := [role for role in needed if getattr(tokenizer, f"{role}_token_id") is None]:
         special = tokenizer.special_tokens_map.items()
-        named = ", ".join(f"{role}: {token}" for role, token in special) or "none"
-        added = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
+        roles = ", ".join(f"{role}: {token}" for role, token in special) or "none"
+        example = ", ".join(f"'{role}_token': '[{role.upper()}]'" for role in lacks)
         raise ValueError(
-            f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {named}. "
-            f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{added}}})"
+            f"data.tokenizer={name_or_folder!r} has no {' and no '.join(lacks)} token; its special tokens are: {roles}. "
+            f"Choose an encoder's tokenizer, or save this one with them: tokenizer.add_special_tokens({{{example}}})"
         )
     return tokenizer
 
@@ -171,11 +171,11 @@ def knows_no_words(tokenizer: "PreTrainedTokenizerBase") -> bool:
 def _take_known_tokens(tokenizer: "PreTrainedTokenizerBase") -> None:
     """Sets the special tokens of a tokenizer.json without config, if its vocabulary has BERT's or RoBERTa's tokens."""
     vocabulary = tokenizer.get_vocab()
-    for spelt in (SPECIAL_TOKENS, ROBERTA_TOKENS):
-        if all(spelt[role] in vocabulary for role in ("pad_token", "mask_token")):
-            known: dict[str, Any] = {role: token for role, token in spelt.items() if token in vocabulary}
-            tokenizer.add_special_tokens(known)
-            log.info("the tokenizer names no special tokens: using %s", ", ".join(known.values()))
+    for tokens in (SPECIAL_TOKENS, ROBERTA_TOKENS):
+        if all(tokens[role] in vocabulary for role in ("pad_token", "mask_token")):
+            special: dict[str, Any] = {role: token for role, token in tokens.items() if token in vocabulary}
+            tokenizer.add_special_tokens(special)
+            log.info("the tokenizer names no special tokens: using %s", ", ".join(special.values()))
             return
 
 
@@ -247,11 +247,11 @@ def _train_characters(
     """A tokenizer of single characters: a BPE without merges. With an alphabet it reads no document."""
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers
 
-    lowered = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
+    normalizer = normalizers.Sequence([normalizers.Lowercase()] if lowercase else [])
     if alphabet:
-        letters = list(dict.fromkeys(lowered.normalize_str(ALPHABETS.get(alphabet, alphabet))))
+        letters = list(dict.fromkeys(normalizer.normalize_str(ALPHABETS.get(alphabet, alphabet))))
     else:
-        counts = Counter(chain.from_iterable(map(lowered.normalize_str, documents)))
+        counts = Counter(chain.from_iterable(map(normalizer.normalize_str, documents)))
         size = vocab_size - len(special)
         letters = sorted(heapq.nsmallest(size, counts, key=lambda letter: (-counts[letter], letter)))
     tokens = [*special.values(), *letters]
@@ -261,7 +261,7 @@ def _train_characters(
     ids = {token: number for number, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.BPE(ids, [], unk_token=special["unk_token"]))
     spaces = [] if any(map(str.isspace, letters)) else [normalizers.Replace(Regex(r"\s"), "")]
-    tokenizer.normalizer = normalizers.Sequence([lowered, *spaces])
+    tokenizer.normalizer = normalizers.Sequence([normalizer, *spaces])
     tokenizer.decoder = decoders.Fuse()
     tokenizer.add_special_tokens(list(special.values()))
     return tokenizer

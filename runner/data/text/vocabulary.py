@@ -59,24 +59,24 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
 
     backend = tokenizer.backend_tokenizer
     unknown = getattr(backend.model, "unk_token", None)
-    known = [words for words in _PROBES if unknown not in backend.encode(" ".join(words)).tokens]
-    if not (differences := _differences(backend, known)):
+    probes = [words for words in _PROBES if unknown not in backend.encode(" ".join(words)).tokens]
+    if not (differences := _differences(backend, probes)):
         return False
-    splitter, given = backend.pre_tokenizer, backend.normalizer
+    splitter, normalizer = backend.pre_tokenizer, backend.normalizer
     if hasattr(splitter, "add_prefix_space"):
         splitter.add_prefix_space = tokenizer.add_prefix_space = True
         backend.pre_tokenizer = splitter
         return False
     if not new_normalizer:
         return False
-    others = [] if given is None else [given]
+    others = [] if normalizer is None else [normalizer]
     for parts in ([Prepend(" "), *others], [*others, Prepend(" ")], [*others, Prepend("▁")]):
         backend.normalizer = Normalizers(parts)
-        if not _differences(backend, known):
+        if not _differences(backend, probes):
             # transformers makes the normalizer of a class for one architecture anew when it is loaded, and loses this one
             tokenizer.__class__ = PreTrainedTokenizerFast
             return True
-    backend.normalizer = given
+    backend.normalizer = normalizer
     words, alone, running = differences[0]
     log.warning(
         "the tokenizer reads words one by one as %r, and in running text as %r (%s): a model that was trained on running "
@@ -87,10 +87,10 @@ def read_words_as_text(tokenizer: Tokenizer, new_normalizer: bool = True) -> boo
 
 def _differences(backend: Any, probes: Sequence[tuple[str, str]]) -> list[tuple[tuple[str, str], str, str]]:
     """Returns the probes whose joined tokens differ between single words and running text, with both joined strings."""
-    found = []
+    differences = []
     for words in probes:
         alone = backend.encode(words, is_pretokenized=True, add_special_tokens=False).tokens
         running = backend.encode(" ".join(words), add_special_tokens=False).tokens
         if "".join(alone) != "".join(running):
-            found.append((words, "".join(alone), "".join(running)))
-    return found
+            differences.append((words, "".join(alone), "".join(running)))
+    return differences

@@ -85,16 +85,16 @@ class ConversationEncoder:
 
     def __call__(self, conversation: Conversation, images: Sequence[Image.Image]) -> EncodedConversation:
         """Encodes a conversation with its images. Raises SampleTooLong, or ValueError if no answer has labels."""
-        shown = [self.images(image) for image in images]
-        text = self._text(conversation, [ids for ids, _ in shown])
-        return EncodedConversation(text, [inputs for _, inputs in shown])
+        encodings = [self.images(image) for image in images]
+        text = self._text(conversation, [ids for ids, _ in encodings])
+        return EncodedConversation(text, [inputs for _, inputs in encodings])
 
     def text(self, conversation: Conversation, sizes: Sequence[Size]) -> EncodedText:
         """Tokens and labels of a conversation whose images have these sizes; raises as the call does."""
         return self._text(conversation, [self.images.ids(size) for size in sizes])
 
-    def _text(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> EncodedText:
-        text, images_end = self._whole(conversation, shown)
+    def _text(self, conversation: Conversation, image_ids: Sequence[ImageTokens]) -> EncodedText:
+        text, images_end = self._whole(conversation, image_ids)
         if (length := len(text.input_ids)) > self.max_length:
             problem = f"{conversation.name()}: {length} tokens, where data.max_length={self.max_length}"
             if self.too_long != "truncate":
@@ -107,36 +107,36 @@ class ConversationEncoder:
             raise ValueError(f"{conversation.name()}: no token of its answers is left to train on")
         return text
 
-    def _whole(self, conversation: Conversation, shown: Sequence[ImageTokens]) -> tuple[EncodedText, int]:
+    def _whole(self, conversation: Conversation, image_ids: Sequence[ImageTokens]) -> tuple[EncodedText, int]:
         """Returns all tokens and labels, with each image's tokens in its place, and the position after the last image."""
-        rendered, spans = self._rendered(conversation)
-        encoded = self.tokenizer(rendered, add_special_tokens=False, return_offsets_mapping=True)
-        ids = np.array(encoded["input_ids"], dtype=np.int64)
-        begins, ends = np.array(encoded["offset_mapping"], dtype=np.int64).reshape(-1, 2).T
+        text, spans = self._text_with_spans(conversation)
+        encoding = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids = np.array(encoding["input_ids"], dtype=np.int64)
+        begins, ends = np.array(encoding["offset_mapping"], dtype=np.int64).reshape(-1, 2).T
         labels = np.full_like(ids, self.ignore_index)
         for first, last in spans:
             is_answer = (ends > first) & (begins < last)
             labels[is_answer] = ids[is_answer]
         is_place = ids == self.images.place_id
-        if np.count_nonzero(is_place) != len(shown):
+        if np.count_nonzero(is_place) != len(image_ids):
             raise ValueError(
-                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(shown)} "
+                f"{conversation.name()}: {np.count_nonzero(is_place)} tokens {self.place} for {len(image_ids)} "
                 "images, expected one per image; the text must not hold that token itself"
             )
         images_end = 0
-        if shown:
+        if image_ids:
             counts = np.ones_like(ids)
-            counts[is_place] = [len(image) for image in shown]
+            counts[is_place] = [len(image) for image in image_ids]
             from_image = np.repeat(is_place, counts)
             ids, labels = np.repeat(ids, counts), np.repeat(labels, counts)
-            ids[from_image] = np.concatenate(shown)
+            ids[from_image] = np.concatenate(image_ids)
             labels[from_image] = self.ignore_index
             images_end = int(np.flatnonzero(from_image)[-1]) + 1
         labels[:1] = self.ignore_index  # nothing is before it to predict it from
         prompt_length = len(ids) - int(np.count_nonzero(ends > spans[-1][0]))
         return EncodedText(ids, labels, prompt_length, truncated=False), images_end
 
-    def written(self, ids: list[int]) -> str:
+    def decode_answer(self, ids: list[int]) -> str:
         """Returns the text of the token ids of an answer, up to the end token."""
         ids = ids[: ids.index(self.end_token_id)] if self.end_token_id in ids else ids
         return str(self.tokenizer.decode(ids, skip_special_tokens=True)).strip()
@@ -150,7 +150,7 @@ class ConversationEncoder:
             "image_example": self.images.example, "end_token_id": self.end_token_id,
         }  # fmt: skip
 
-    def _rendered(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
+    def _text_with_spans(self, conversation: Conversation) -> tuple[str, list[tuple[int, int]]]:
         """Returns the whole text, and the spans of the assistant's words in it."""
         turns = conversation.turns
         whole = self._render(conversation, turns, generate=False)

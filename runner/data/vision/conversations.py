@@ -32,14 +32,14 @@ class Turn(NamedTuple):
 class Conversation(NamedTuple):
     """Turns of user and assistant; the last turn is the assistant's.
 
-    `images` has one reference per `<image>` place, in order. `accepted` has all right answers of the last turn. `kind` is
+    `images` has one reference per `<image>` place, in order. `answers` has all right answers of the last turn. `kind` is
     the type of the question, None if it is unknown. `where` names the row in messages.
     """
 
     id: str
     turns: list[Turn]
     images: list[str]
-    accepted: list[str]
+    answers: list[str]
     kind: str | None
     where: str
 
@@ -74,34 +74,34 @@ class ConversationReader:
     def __call__(self, row: Row, number: int) -> Conversation:
         """Returns the conversation of row `number`; raises ValueError with the place of an unusable row."""
         values, names = row.values, self.columns
-        accepted, given = [], values.get(names["image"])
-        images = [] if given in (None, "") else [*given] if isinstance(given, list | tuple) else [given]
+        answers, cell = [], values.get(names["image"])
+        images = [] if cell in (None, "") else [*cell] if isinstance(cell, list | tuple) else [cell]
         if wrong := [path for path in images if not isinstance(path, str) or not path]:
-            what = f"column {names['image']!r} holds {wrong[0]!r:.80}, expected a path or several"
-            raise ValueError(f"{row.where}: {what}")
+            problem = f"column {names['image']!r} holds {wrong[0]!r:.80}, expected a path or several"
+            raise ValueError(f"{row.where}: {problem}")
         if names["conversations"] in values:
             turns = _llava_turns(row, names["conversations"])
         elif names["question"] in values:
             question = _text(row, names["question"])
-            accepted = _answers(row, names["answer"])
-            answer = Counter(accepted).most_common(1)[0][0]
+            answers = _answers(row, names["answer"])
+            answer = Counter(answers).most_common(1)[0][0]
             turns = [Turn(USER, _with_places(question, len(images))), Turn(ASSISTANT, answer)]
         elif names["caption"] in values:
             caption = _text(row, names["caption"])
             if not images:
-                expected = f"expected its path in column {names['image']!r}"
-                raise ValueError(f"{row.where}: a caption without an image; {expected}")
+                advice = f"expected its path in column {names['image']!r}"
+                raise ValueError(f"{row.where}: a caption without an image; {advice}")
             turns = [Turn(USER, _with_places(self.caption_prompt, len(images))), Turn(ASSISTANT, caption)]
         else:
-            wanted = ", ".join(repr(names[n]) for n in ("conversations", "question", "caption"))
+            columns = ", ".join(repr(names[n]) for n in ("conversations", "question", "caption"))
             raise ValueError(
-                f"{row.where}: expected one of the columns {wanted}; there are: {', '.join(map(str, values))}; set "
+                f"{row.where}: expected one of the columns {columns}; there are: {', '.join(map(str, values))}; set "
                 "data.columns where they have other names"
             )
         kind = values.get(names["kind"])
         conversation = Conversation(
             id=str(values.get(names["id"], number)), turns=turns, images=images,
-            accepted=accepted or [turns[-1].text], kind=None if kind is None else str(kind), where=row.where,
+            answers=answers or [turns[-1].text], kind=None if kind is None else str(kind), where=row.where,
         )  # fmt: skip
         places = [turn.role for turn in turns for _ in range(turn.text.count(IMAGE_PLACE))]
         if places != [USER] * len(images):
@@ -113,11 +113,11 @@ class ConversationReader:
 
 
 def _llava_turns(row: Row, name: str) -> list[Turn]:
-    given = row.column(name, "data.columns")
-    if not isinstance(given, list) or not given:
-        raise ValueError(f"{row.where}: column {name!r} holds {given!r:.80}, expected a list of turns")
+    cell = row.column(name, "data.columns")
+    if not isinstance(cell, list) or not cell:
+        raise ValueError(f"{row.where}: column {name!r} holds {cell!r:.80}, expected a list of turns")
     turns = []
-    for turn in given:
+    for turn in cell:
         try:
             role, text = (turn["from"], turn["value"]) if "from" in turn else (turn["role"], turn["content"])
             turns.append(Turn(ROLES[role], text))
@@ -129,8 +129,8 @@ def _llava_turns(row: Row, name: str) -> list[Turn]:
                 f"a text and whose 'from' is one of {', '.join(ROLES)}"
             )
     roles = [turn.role for turn in turns]
-    spoken = roles[1:] if roles[0] == SYSTEM else roles
-    if not spoken or spoken != [USER, ASSISTANT] * (len(spoken) // 2):
+    speakers = roles[1:] if roles[0] == SYSTEM else roles
+    if not speakers or speakers != [USER, ASSISTANT] * (len(speakers) // 2):
         raise ValueError(
             f"{row.where}: the turns are of {', '.join(roles)}; expected user and assistant in turn, and the "
             "assistant as the last"
@@ -149,14 +149,14 @@ def _text(row: Row, name: str) -> str:
 
 def _answers(row: Row, name: str) -> list[str]:
     """Returns the accepted answers; numbers and booleans are converted to text."""
-    given = row.column(name, "data.columns")
-    answers = given if isinstance(given, list | tuple) else [given]
+    cell = row.column(name, "data.columns")
+    answers = cell if isinstance(cell, list | tuple) else [cell]
     values = [
         answer.get("answer") if isinstance(answer, Mapping) else answer for answer in answers
     ]  # as in VQA v2
     texts = [str(value).lower() if isinstance(value, bool) else str(value).strip() for value in values]
     if not values or not all(texts) or not all(isinstance(value, str | int | float) for value in values):
-        problem = f"{row.where}: column {name!r} holds {given!r:.80}, expected an answer or several"
+        problem = f"{row.where}: column {name!r} holds {cell!r:.80}, expected an answer or several"
         raise ValueError(problem)
     return texts
 

@@ -48,12 +48,12 @@ class ConversationSequences(TaskSequences):
 
     def __init__(
         self,
-        encoded: Sequence[tuple[Conversation, EncodedText, list[Size]]],
+        samples: Sequence[tuple[Conversation, EncodedText, list[Size]]],
         images: SizedImages,
         encoder: ConversationEncoder,
         max_undecodable: int,
     ) -> None:
-        conversations, texts, self.sizes = zip(*encoded, strict=True)
+        conversations, texts, self.sizes = zip(*samples, strict=True)
         super().__init__(conversations, [text.input_ids for text in texts])
         self.labels = np.concatenate([text.labels for text in texts]).astype(np.int32)
         self.prompt_lengths = np.array([text.prompt_length for text in texts], dtype=np.int64)
@@ -69,21 +69,21 @@ class ConversationSequences(TaskSequences):
 
         Raises UndecodableImage for a broken image if `max_undecodable` is 0, and ValueError for one with a changed size.
         """
-        shown = [self._shown(int(i)) for i in indices]
+        image_inputs = [self._image_inputs(int(i)) for i in indices]
         return {
             **super().extras(indices),
             "labels": self.labels[self.places(indices)].astype(np.int64),
             "prompt_lengths": self.prompt_lengths[indices],
             "image_counts": self.image_counts[indices],
-            **join_images([image for images, _ in shown for image in images]),
-            "undecodable": np.array([broken for _, broken in shown], dtype=bool),
+            **join_images([image for images, _ in image_inputs for image in images]),
+            "undecodable": np.array([broken for _, broken in image_inputs], dtype=bool),
         }
 
     def arrays(self) -> list[NDArray[np.generic]]:
         names = hashlib.blake2b(repr([c.images for c in self.examples]).encode(), digest_size=16).digest()
         return [*super().arrays(), self.labels, np.frombuffer(names, dtype=np.uint8)]
 
-    def _shown(self, index: int) -> tuple[list[ImageInputs], bool]:
+    def _image_inputs(self, index: int) -> tuple[list[ImageInputs], bool]:
         """Returns the model's inputs for a sample's images, and whether one of them is broken."""
         conversation = self.examples[index]
         encoder, sizes = self.encoder.images, self.sizes[index]
@@ -110,8 +110,8 @@ def encode_conversations(
     setting: str,
 ) -> ConversationSequences:
     """Tokenises a set, and logs the number of long samples. ValueError or FileNotFoundError for an unusable sample."""
-    encoded: list[tuple[Conversation, EncodedText, list[Size]]] = []
-    skipped: list[str] = []
+    samples: list[tuple[Conversation, EncodedText, list[Size]]] = []
+    problems: list[str] = []
     for conversation in conversations:
         for name in conversation.images:
             images.check(name, conversation.name())
@@ -123,19 +123,19 @@ def encode_conversations(
                 if not max_undecodable:
                     raise
         try:
-            encoded.append((conversation, encoder.text(conversation, sizes), sizes))
+            samples.append((conversation, encoder.text(conversation, sizes), sizes))
         except SampleTooLong as error:
             if encoder.too_long != "skip":
                 raise
-            skipped.append(str(error).partition(";")[0])
-    if skipped:
-        counts = f"{len(skipped)} of {len(conversations)} samples"
-        log.warning("%s: %s are too long and left out, the first: %s", setting, counts, skipped[0])
-    if cut := sum(text.truncated for _, text, _ in encoded):
+            problems.append(str(error).partition(";")[0])
+    if problems:
+        counts = f"{len(problems)} of {len(conversations)} samples"
+        log.warning("%s: %s are too long and left out, the first: %s", setting, counts, problems[0])
+    if cut := sum(text.truncated for _, text, _ in samples):
         log.warning("%s: the ends of %d of %d samples are cut off", setting, cut, len(conversations))
-    if not encoded:
-        raise ValueError(f"{setting} holds no samples" + (" that are short enough" if skipped else ""))
-    return ConversationSequences(encoded, images, encoder, max_undecodable)
+    if not samples:
+        raise ValueError(f"{setting} holds no samples" + (" that are short enough" if problems else ""))
+    return ConversationSequences(samples, images, encoder, max_undecodable)
 
 
 class ConversationData:
@@ -185,8 +185,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         """Reads and tokenises everything once; raises ValueError or FileNotFoundError for unusable data."""
         if self.prepared:
             return
-        given = self.settings
-        if given.train is None:
+        settings = self.settings
+        if settings.train is None:
             problem = "data.train names no training data: give a jsonl file of conversations about images"
             raise ValueError(problem)
         sources = {"train": self.sources["train"]}
@@ -195,24 +195,24 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         sets = {}
         for name, source in sources.items():
             part = name.partition("/")[0]
-            how = (self.reading, part, f"data.{part}", self.read_row, given.images)
+            how = (self.reading, part, f"data.{part}", self.read_row, settings.images)
             sets[name] = read_conversations(source, *how)
         train, images, self.description = sets["train"]
-        if given.validation is None and given.validation_documents:
+        if settings.validation is None and settings.validation_documents:
             keys = [conversation.image_key() for conversation in train]
-            held = are_held_out(keys, given.validation_documents, given.seed)
-            for name, some in (("validation/validation", held), ("train", ~held)):
-                sets[name] = FoundConversations(list(compress(train, some)), images, self.description)
+            is_held_out = are_held_out(keys, settings.validation_documents, settings.seed)
+            for name, mask in (("validation/validation", is_held_out), ("train", ~is_held_out)):
+                sets[name] = FoundConversations(list(compress(train, mask)), images, self.description)
             train = sets["train"].conversations
-        self.vision = find_processor(given, texts=lambda: conversation_texts(train))
+        self.vision = find_processor(settings, texts=lambda: conversation_texts(train))
         encoder = self.make_encoder()
-        encoded = {
-            name: encode_conversations(*found[:2], encoder, given.max_undecodable, f"data.{name}")
-            for name, found in sets.items()
+        sequences = {
+            name: encode_conversations(*entry[:2], encoder, settings.max_undecodable, f"data.{name}")
+            for name, entry in sets.items()
         }
-        self.train_set = self.train = encoded.pop("train")
+        self.train_set = self.train = sequences.pop("train")
         self.validation, self.test = (
-            {n.partition("/")[2]: one for n, one in encoded.items() if n.startswith(f"{part}/")}
+            {n.partition("/")[2]: one for n, one in sequences.items() if n.startswith(f"{part}/")}
             for part in ("validation", "test")
         )
         self.prepared = True
@@ -227,8 +227,8 @@ class ImageTextDataModule(ConversationData, EvaluatedDataModule):
         return str(self.train_set.fingerprint)
 
     def counts(self, sequences: ConversationSequences) -> str:
-        shown = int((sequences.image_counts > 0).sum())
-        return f"{len(sequences):,} samples, {shown:,} with images, {sequences.num_tokens:,} tokens"
+        num_with_images = int((sequences.image_counts > 0).sum())
+        return f"{len(sequences):,} samples, {num_with_images:,} with images, {sequences.num_tokens:,} tokens"
 
     def facts(self) -> dict[str, str]:
         return {"vocabulary": f"{len(self.tokenizer):,} tokens"}
@@ -252,11 +252,11 @@ def read_conversations(
     rows = read_rows(source, reading, part, setting)
     if not folder and not isinstance(source, SizedImages):
         first = source[0] if isinstance(source, list | tuple) and source else source
-        found = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
-        if found is None or found.hub:
+        location = locate(str(first), "train", ROWS, True) if isinstance(first, str | Path) else None
+        if location is None or location.hub:
             problem = "data.images must name the folder of images if rows are from the hub or made in code"
             raise ValueError(problem)
-        folder = found.files[0].parent
+        folder = location.files[0].parent
     images: SizedImages = source if isinstance(source, SizedImages) else ImageFolder(folder)
     conversations = [reader(row, number) for number, row in enumerate(rows.rows)]
     return FoundConversations(conversations, images, rows.description)

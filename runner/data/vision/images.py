@@ -95,7 +95,7 @@ class ImageFolder:
 
 def decode_image(source: bytes | Path, name: str) -> Image.Image:
     """Returns an image in RGB, turned upright by EXIF, white where transparent. UndecodableImage contains `name`."""
-    with _opened(source, name) as image:
+    with _open_image(source, name) as image:
         ImageOps.exif_transpose(image, in_place=True)
         return in_rgb(image)
 
@@ -114,15 +114,15 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
 def size_of_image(source: bytes | Path, name: str) -> Size:
     """Returns the size that `decode_image` gives, but reads only the file's beginning; raises like `decode_image`."""
-    with _opened(source, name) as image:
+    with _open_image(source, name) as image:
         has_exif = image.format != "PNG" or EXIF_IN_PNG.intersection(image.info)
         sideways = has_exif and image.getexif().get(ExifTags.Base.Orientation) in SIDEWAYS
         return (image.height, image.width) if sideways else image.size
 
 
 @contextmanager
-def _opened(source: bytes | Path, name: str) -> Iterator[Image.Image]:
-    """An image of a known format; every error in the context becomes an UndecodableImage."""
+def _open_image(source: bytes | Path, name: str) -> Iterator[Image.Image]:
+    """Yields an image of a known format. Every error in the context becomes an UndecodableImage."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
@@ -180,33 +180,33 @@ class ImageEncoder:
         self._encode, self.place_id = encode, place_id
         across, down = np.meshgrid(*(np.linspace(16, 240, size, dtype=np.uint8) for size in EXAMPLE_SIZE))
         colours = Image.fromarray(np.stack([across, down, across[:, ::-1]], axis=-1))
-        tried = [colours, *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
-        encoded = [encode(image) for image in tried]
-        self.example = encoded[0]
+        images = [colours, *(Image.new("RGB", size, "grey") for size in OTHER_SIZES)]
+        encodings = [encode(image) for image in images]
+        self.example = encodings[0]
         self.feature_id = max(feature_ids, key=self.example.ids.count)
         if self.feature_id not in self.example.ids:
             raise ValueError("the text of an image contains no token for images")
-        self.fixed = all(other.ids == self.example.ids for other in encoded)
+        self.fixed = all(other.ids == self.example.ids for other in encodings)
         self._needs_text = not all(
-            _equal(whole.inputs, encode.inputs(image)) for whole, image in zip(encoded, tried, strict=True)
+            _equal(whole.inputs, encode.inputs(image)) for whole, image in zip(encodings, images, strict=True)
         )
-        self._known: dict[Size, NDArray[np.int32]] = {}
+        self._ids_by_size: dict[Size, NDArray[np.int32]] = {}
 
     def ids(self, size: Size) -> ImageTokens:
         """Returns the tokens [L] of an image of that size."""
         if self.fixed:
             return self.example.ids
-        if size not in self._known:
+        if size not in self._ids_by_size:
             self(Image.new("RGB", size, "grey"))
-        return self._known[size]
+        return self._ids_by_size[size]
 
     def __call__(self, image: Image.Image) -> tuple[ImageTokens, ImageInputs]:
         """Returns the tokens [L] of an image in RGB, and the model's inputs."""
-        if self.fixed or image.size in self._known:
+        if self.fixed or image.size in self._ids_by_size:
             return self.ids(image.size), self.inputs(image)
-        encoded = self._encode(image)
-        self._known[image.size] = np.array(encoded.ids, dtype=np.int32)
-        return encoded.ids, encoded.inputs
+        encoding = self._encode(image)
+        self._ids_by_size[image.size] = np.array(encoding.ids, dtype=np.int32)
+        return encoding.ids, encoding.inputs
 
     def inputs(self, image: Image.Image) -> ImageInputs:
         """Returns the model's inputs for an image in RGB; leaves out the text, for speed, if it makes no difference."""
@@ -222,9 +222,9 @@ class EncodesWithProcessor:
     def __call__(self, image: Image.Image) -> EncodedImage:
         """Encodes an image in a text that is just `place`; raises whatever the processor raises."""
         text = {"text": [self.place], "add_special_tokens": False}
-        found = self.processor(images=[image], **text, return_tensors="pt")
-        marks = [name for name in MARKS if name in found and bool((found[name] == 1).any())]
-        return EncodedImage(found["input_ids"][0].tolist(), _inputs(found), marks[0] if marks else None)
+        outputs = self.processor(images=[image], **text, return_tensors="pt")
+        marks = [name for name in MARKS if name in outputs and bool((outputs[name] == 1).any())]
+        return EncodedImage(outputs["input_ids"][0].tolist(), _inputs(outputs), marks[0] if marks else None)
 
     def inputs(self, image: Image.Image) -> ImageInputs:
         """Returns the model's inputs for an image, by the image processor alone."""
@@ -237,8 +237,8 @@ class EncodesInPlaces:
     def __init__(self, image_processor: Any, ids: Sequence[int]) -> None:
         """Raises ValueError if the image processor does not resize all images to one size."""
         self.image_processor, self.ids = image_processor, list(ids)
-        tried = [self.inputs(Image.new("RGB", size))["pixel_values"] for size in OTHER_SIZES]
-        first, *others = dict.fromkeys(pixels.shape for pixels in tried)
+        tensors = [self.inputs(Image.new("RGB", size))["pixel_values"] for size in OTHER_SIZES]
+        first, *others = dict.fromkeys(pixels.shape for pixels in tensors)
         if others:
             raise ValueError(
                 f"{type(image_processor).__name__} makes images of shapes {first} and {others[0]}; expected every image "
@@ -266,12 +266,12 @@ def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
     }
 
 
-def _inputs(found: Mapping[str, Any]) -> ImageInputs:
-    return {name: value.numpy() for name, value in found.items() if name not in TEXT_INPUTS}
+def _inputs(outputs: Mapping[str, Any]) -> ImageInputs:
+    return {name: value.numpy() for name, value in outputs.items() if name not in TEXT_INPUTS}
 
 
-def _equal(some: ImageInputs, others: ImageInputs) -> bool:
-    return some.keys() == others.keys() and all(np.array_equal(some[n], others[n]) for n in some)
+def _equal(inputs: ImageInputs, others: ImageInputs) -> bool:
+    return inputs.keys() == others.keys() and all(np.array_equal(inputs[n], others[n]) for n in inputs)
 
 
 def _end_to_end(arrays: Sequence[NDArray[np.number]]) -> NDArray[np.number]:

@@ -31,9 +31,9 @@ def processor_of(name_or_path: str) -> Any:
     has_torchvision = importlib.util.find_spec("torchvision") is not None
     if not has_torchvision:
         settings, _ = ProcessorMixin.get_processor_dict(name_or_path)
-        known = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
-        if known is not None and any("video" in part for part in known.get_attributes()):
-            processor = from_pretrained(_image_only(known), name_or_path)
+        base = processor_class_from_name(settings.get("processor_class") or _by_architecture(name_or_path))
+        if base is not None and any("video" in part for part in base.get_attributes()):
+            processor = from_pretrained(_image_only(base), name_or_path)
             processor.video_settings = settings.get("video_processor") or _video_settings(name_or_path)
             return processor
     processor = from_pretrained(AutoProcessor, name_or_path)
@@ -56,8 +56,8 @@ class _WithoutVideos(ProcessorMixin):
     """Takes None for the video processor."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
-        named = {name: value for name, value in kwargs.items() if value is not None}
-        super().__init__(*(value for value in args if value is not None), **named)
+        arguments = {name: value for name, value in kwargs.items() if value is not None}
+        super().__init__(*(value for value in args if value is not None), **arguments)
 
 
 def _image_only(base: Any) -> Any:
@@ -68,8 +68,8 @@ def _image_only(base: Any) -> Any:
 
         @classmethod
         def from_args_and_dict(cls, args: Any, processor_dict: dict[str, Any], **kwargs: Any) -> Any:
-            found = dict(zip(cls.get_attributes(), args, strict=False))
-            parts = [found.get(part) for part in base.get_attributes()]
+            by_name = dict(zip(cls.get_attributes(), args, strict=False))
+            parts = [by_name.get(part) for part in base.get_attributes()]
             return super().from_args_and_dict(parts, processor_dict, **kwargs)
 
         @classmethod
@@ -128,36 +128,36 @@ class VisionProcessor(NamedTuple):
         return ConversationEncoder(self.tokenizer, self.images, max_length, too_long, ignore_index=-100)
 
 
-def find_processor(given: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
-    """Returns the processor `given.processor`; if that is None, makes one for a model with random weights.
+def find_processor(settings: ImagesAndText, texts: Callable[[], Iterable[str]]) -> VisionProcessor:
+    """Returns the processor `settings.processor`; if that is None, makes one for a model with random weights.
 
-    A new processor has the tokenizer `given.tokenizer`, or one trained on `texts`. Raises ValueError for a model that
-    cannot read images, or that reads fewer than `given.max_length` tokens.
+    A new processor has the tokenizer `settings.tokenizer`, or one trained on `texts`. Raises ValueError for a model that
+    cannot read images, or that reads fewer than `settings.max_length` tokens.
     """
-    if given.processor is not None:
-        vision = load_processor(given.processor, given.processor_options)
-        if given.max_length > vision.tokenizer.model_max_length:
+    if settings.processor is not None:
+        vision = load_processor(settings.processor, settings.processor_options)
+        if settings.max_length > vision.tokenizer.model_max_length:
             raise ValueError(
-                f"data.max_length={given.max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
-                f"{given.processor!r} can read"
+                f"data.max_length={settings.max_length} is more than the {vision.tokenizer.model_max_length} tokens that "
+                f"{settings.processor!r} can read"
             )
         return vision
-    if given.processor_options:
+    if settings.processor_options:
         raise ValueError(
             "data.processor_options are for a loaded model's processor; a model with random weights has the "
             "settings model.image_size and model.image_places instead"
         )
-    if None in (given.architecture, given.image_size, given.image_places):
+    if None in (settings.architecture, settings.image_size, settings.image_places):
         raise ValueError(
             "the model reads no images: choose one that does, such as model=llava_tiny, or model=pretrained "
             "model.name_or_path=<a vision-language model>"
         )
-    if given.tokenizer is None:
-        training = (given.tokenizer_kind, given.vocab_size, given.lowercase)
+    if settings.tokenizer is None:
+        training = (settings.tokenizer_kind, settings.vocab_size, settings.lowercase)
         tokenizer = train_conversation_tokenizer(list(texts()), *training)
     else:
-        tokenizer = load_tokenizer(given.tokenizer, needed=("pad", "eos"))
-    return make_processor(given.architecture, tokenizer, given.image_size, given.image_places)
+        tokenizer = load_tokenizer(settings.tokenizer, needed=("pad", "eos"))
+    return make_processor(settings.architecture, tokenizer, settings.image_size, settings.image_places)
 
 
 def load_processor(name_or_path: str, options: Mapping[str, object] | None = None) -> VisionProcessor:
@@ -182,10 +182,10 @@ def load_processor(name_or_path: str, options: Mapping[str, object] | None = Non
         )
     if options:
         images = processor.image_processor
-        known = images.to_dict()
+        settings = images.to_dict()
         for option in options:
-            check_choice("data.processor_options", option, sorted(known))
-        processor.image_processor = type(images).from_dict(known | dict(options))
+            check_choice("data.processor_options", option, sorted(settings))
+        processor.image_processor = type(images).from_dict(settings | dict(options))
     return vision_processor(processor)
 
 

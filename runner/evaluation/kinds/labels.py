@@ -27,7 +27,7 @@ L = TypeVar("L", LabelledSequences, ListSequences)
 class OfLabels(Predictions[L]):
     """Predictions for examples with `labels`; a label that is NaN or below 0 is unknown."""
 
-    def known(self) -> NDArray[np.bool_]:
+    def label_mask(self) -> NDArray[np.bool_]:
         """Returns whether each example has a prediction and a known label [D]."""
         labels = self.sequences.labels
         unknown = np.isnan(labels) if labels.dtype.kind == "f" else labels < 0
@@ -35,26 +35,26 @@ class OfLabels(Predictions[L]):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the index of the label or choice with the highest score, and its probability."""
-        probability, predicted = output["logits"].softmax(-1).max(-1)
-        return {"places": micro_batch["samples"], "predicted": predicted, "probability": probability}
+        probability, labels = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["samples"], "predicted": labels, "probability": probability}
 
     def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns the predictions for the examples with known labels, and these labels."""
         return self.of_known()
 
     def owners(self) -> NDArray[np.int64]:
-        return np.flatnonzero(self.known())
+        return np.flatnonzero(self.label_mask())
 
     def of_known(self, value: str = "predicted") -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns a predicted value and the label of each example whose label is known."""
-        known = self.known()
-        return self.values[value][known], self.sequences.labels[known]
+        mask = self.label_mask()
+        return self.values[value][mask], self.sequences.labels[mask]
 
 
 def _row(example: Labelled, gold: object, predicted: object, probability: object) -> PredictionRow:
     pair = {} if example.pair is None else {"pair": example.pair}
-    known = {"gold": gold, "predicted": predicted, "probability": probability}
-    return {"id": example.id, "text": example.text, **pair, **known}
+    entries = {"gold": gold, "predicted": predicted, "probability": probability}
+    return {"id": example.id, "text": example.text, **pair, **entries}
 
 
 class ClassificationPredictions(OfLabels[LabelledSequences]):
@@ -78,22 +78,22 @@ class ClassificationPredictions(OfLabels[LabelledSequences]):
     def rows(self) -> Iterator[PredictionRow]:
         names = self.sequences.names
         for i in np.flatnonzero(self.seen).tolist():
-            label, predicted = self.sequences.labels[i], names[self.values["predicted"][i]]
+            label, prediction = self.sequences.labels[i], names[self.values["predicted"][i]]
             probability = round(float(self.values["probability"][i]), 6)
             row = _row(
-                self.sequences.examples[i], names[label] if label >= 0 else None, predicted, probability
+                self.sequences.examples[i], names[label] if label >= 0 else None, prediction, probability
             )
             yield row | (self.label_sets(i) if self.label_sets else {})
 
     def tables(self) -> Entry:
-        predicted, true = self.compared()
-        return confusion_tables(self.sequences.names, true, predicted)
+        predictions, true = self.compared()
+        return confusion_tables(self.sequences.names, true, predictions)
 
 
 class Thresholds:
     """The threshold of each label: given, or chosen by the highest F1 on examples whose labels are known.
 
-    `given` is None (0.5), a number, a mapping or list of numbers, or a mode of `choose`: `global` or `per_label`.
+    `setting` is None (0.5), a number, a mapping or list of numbers, or a mode of `choose`: `global` or `per_label`.
 
     Example:
         >>> thresholds = Thresholds("per_label", ["a", "b"])
@@ -105,24 +105,24 @@ class Thresholds:
         dict_keys(['a', 'b'])
     """
 
-    def __init__(self, given: object, labels: Sequence[str], several: bool = True) -> None:
-        """Raises ValueError if `given` is invalid, or if it is given for examples with one label each (not `several`)."""
-        check_thresholds(given)
-        if given is not None and not several:
+    def __init__(self, setting: object, labels: Sequence[str], several: bool = True) -> None:
+        """Raises ValueError if `setting` is invalid, or if it is set for examples with one label each (not `several`)."""
+        check_thresholds(setting)
+        if setting is not None and not several:
             raise ValueError(
-                f"objective.thresholds={given!r} is for texts with several labels at once, but here a "
+                f"objective.thresholds={setting!r} is for texts with several labels at once, but here a "
                 "text has one label or a number: leave it out"
             )
-        self.labels, self._is_given = list(labels), given is not None
-        self.mode = given if given in THRESHOLDS else None
+        self.labels, self._is_given = list(labels), setting is not None
+        self.mode = setting if setting in THRESHOLDS else None
         """How `choose` chooses thresholds; None if it does not."""
         self.chosen = False
         self.values: NDArray[np.float64] = np.array(USUAL)
         """[C], or one number for all labels."""
-        if isinstance(given, Mapping | list):
-            given = by_label("thresholds", given, self.labels, USUAL)
-        if given is not None and self.mode is None:
-            self.values = np.array(given, dtype=np.float64)
+        if isinstance(setting, Mapping | list):
+            setting = by_label("thresholds", setting, self.labels, USUAL)
+        if setting is not None and self.mode is None:
+            self.values = np.array(setting, dtype=np.float64)
 
     def choose(self, probabilities: NDArray[np.floating], true: NDArray[np.bool_]) -> None:
         """Chooses the thresholds by probabilities [D, C] and true labels, bool [D, C], if there is a mode."""
@@ -158,15 +158,15 @@ def best_threshold(probabilities: NDArray[np.floating], true: NDArray[np.bool_])
     if not true.any():
         return USUAL
     order = np.argsort(-probabilities, kind="stable")
-    found, hits = probabilities[order].astype(np.float64), true[order].cumsum()
-    lower = np.append(found[1:], 0.0)  # a cut behind place i predicts what lies above the next probability
-    cuts = np.flatnonzero(found > lower)
+    scores, hits = probabilities[order].astype(np.float64), true[order].cumsum()
+    lower = np.append(scores[1:], 0.0)  # a cut behind place i predicts what lies above the next probability
+    cuts = np.flatnonzero(scores > lower)
     if not len(cuts):
         return USUAL
     f1 = 2 * hits[cuts] / (cuts + 1 + hits[-1])
     best = cuts[f1 == f1.max()]
-    middle = (found[best] + lower[best]) / 2
-    values = np.where((lower[best] <= USUAL) & (found[best] > USUAL), USUAL, middle)
+    middle = (scores[best] + lower[best]) / 2
+    values = np.where((lower[best] <= USUAL) & (scores[best] > USUAL), USUAL, middle)
     return float(values[np.abs(values - USUAL).argmin()])
 
 
@@ -200,19 +200,19 @@ class LabelPredictions(OfLabels[LabelledSequences]):
 
     def rows(self) -> Iterator[PredictionRow]:
         """Yields rows with the predicted labels. A row without any has the entry `none`: 1 - the largest probability."""
-        names, known = self.sequences.names, self.known()
+        names, mask = self.sequences.names, self.label_mask()
         for i in np.flatnonzero(self.seen).tolist():
             probability, labels = self.values["probability"][i], self.sequences.labels[i]
-            chosen = np.flatnonzero(probability > self.thresholds.values)
-            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if known[i] else None
-            rounded = [round(float(probability[c]), 6) for c in chosen]
-            none = {} if len(chosen) else {"none": round(1 - float(probability.max()), 6)}
-            yield {**_row(self.sequences.examples[i], gold, [names[c] for c in chosen], rounded), **none}
+            indices = np.flatnonzero(probability > self.thresholds.values)
+            gold = [names[c] for c in np.flatnonzero(labels > 0.5)] if mask[i] else None
+            scores = [round(float(probability[c]), 6) for c in indices]
+            none = {} if len(indices) else {"none": round(1 - float(probability.max()), 6)}
+            yield {**_row(self.sequences.examples[i], gold, [names[c] for c in indices], scores), **none}
 
     def tables(self) -> Entry:
         """Returns the metrics of each label, with the thresholds if they are not the default."""
-        predicted, true = self.compared()
-        counts = (true & predicted).sum(0), predicted.sum(0), true.sum(0)
+        predictions, true = self.compared()
+        counts = (true & predictions).sum(0), predictions.sum(0), true.sum(0)
         rows = class_rows(self.sequences.names, *counts)
         if self.thresholds.settings():
             values = np.broadcast_to(self.thresholds.values, len(rows)).tolist()
@@ -230,8 +230,8 @@ class NumberPredictions(OfLabels[LabelledSequences]):
 
     def scored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Returns predicted and true numbers [D], float64."""
-        predicted, true = self.of_known()
-        return predicted.astype(np.float64), true.astype(np.float64)
+        predictions, true = self.of_known()
+        return predictions.astype(np.float64), true.astype(np.float64)
 
     def parts(self) -> list[Compared]:
         """Returns a part of the kind `regression`, also for a subclass that has another kind."""
@@ -240,5 +240,5 @@ class NumberPredictions(OfLabels[LabelledSequences]):
     def rows(self) -> Iterator[PredictionRow]:
         """Yields rows with numbers and no probability."""
         for i in np.flatnonzero(self.seen).tolist():
-            gold, predicted = float(self.sequences.labels[i]), float(self.values["predicted"][i])
-            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, predicted, None)
+            gold, prediction = float(self.sequences.labels[i]), float(self.values["predicted"][i])
+            yield _row(self.sequences.examples[i], None if np.isnan(gold) else gold, prediction, None)

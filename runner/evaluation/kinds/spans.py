@@ -56,12 +56,12 @@ class QuestionPredictions(Predictions[QuestionSequences]):
             self.answers[question] = (text, p)
 
     def scored(self) -> tuple[list[str], list[list[str]]]:
-        known = self.owners().tolist()
-        return [self.answers[i][0] for i in known], [self.sequences.examples[i].answers for i in known]
+        owners = self.owners().tolist()
+        return [self.answers[i][0] for i in owners], [self.sequences.examples[i].answers for i in owners]
 
     def owners(self) -> NDArray[np.int64]:
-        known = [i for i in self.answers if self.sequences.examples[i].answers is not None]
-        return np.array(known, dtype=np.int64)
+        owners = [i for i in self.answers if self.sequences.examples[i].answers is not None]
+        return np.array(owners, dtype=np.int64)
 
     def parts(self) -> list[Compared]:
         """Returns the part of all questions and, if answers may be empty, parts of questions with and without answer."""
@@ -73,7 +73,7 @@ class QuestionPredictions(Predictions[QuestionSequences]):
         names = sorted(super().measured_names(), key=lambda name: name != self.monitor)
         answers = [e.answers for e in self.sequences.examples if e.answers is not None]
         kinds = {"answerable": any(answers), "unanswerable": not all(answers)}
-        apart = [kind for kind, found in kinds.items() if found and self.sequences.may_be_empty]
+        apart = [kind for kind, occurs in kinds.items() if occurs and self.sequences.may_be_empty]
         return [*names, *(f"{name}_{kind}" for kind in apart for name in names)]
 
     def rows(self) -> Iterator[PredictionRow]:
@@ -96,10 +96,10 @@ def with_kinds(whole: Compared) -> list[Compared]:
     """Returns the part of all questions, and the parts of questions with and without an answer."""
     parts = [whole]
     for kind, has_answer in (("answerable", True), ("unanswerable", False)):
-        some = [i for i, accepted in enumerate(whole.true) if bool(accepted) == has_answer]
-        predicted, true = ([values[i] for i in some] for values in (whole.predicted, whole.true))
-        owners = None if whole.owners is None else whole.owners[some]
-        parts.append(Compared(whole.kind, predicted, true, owners, suffix=f"_{kind}"))
+        indices = [i for i, answers in enumerate(whole.true) if bool(answers) == has_answer]
+        predictions, true = ([values[i] for i in indices] for values in (whole.predicted, whole.true))
+        owners = None if whole.owners is None else whole.owners[indices]
+        parts.append(Compared(whole.kind, predictions, true, owners, suffix=f"_{kind}"))
     return parts
 
 

@@ -33,14 +33,14 @@ class PairVectors(Predictions[PairSequences]):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the `vectors` [D, K, H] of each row, and the temperature of the loss."""
-        own = {"vectors": output["rows"], "temperature": output["temperature"]}
-        return {"places": micro_batch["samples"], **own}
+        values = {"vectors": output["rows"], "temperature": output["temperature"]}
+        return {"places": micro_batch["samples"], **values}
 
     def measured_names(self) -> list[str]:
         """Returns metric names: those for each size of vectors, those for batches, and `temperature` if it is learnt."""
         learnt = ["temperature"] if self.objective.learn_temperature else []
-        own = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
-        return [*own, *self.objective.batch_figure_names, *learnt]
+        of_sizes = [f"{name}{ending}" for _, ending in self.sizes() for name in self.names]
+        return [*of_sizes, *self.objective.batch_figure_names, *learnt]
 
     names: tuple[str, ...]
     """The metrics of one size of vectors."""
@@ -50,15 +50,15 @@ class PairVectors(Predictions[PairSequences]):
         return [(None, ""), *((size, f"_{size}d") for size in self.objective.dimensions)]
 
     def measure(self) -> dict[str, float]:
-        known = [part for part in self.parts() if len(part.true)] or self.kind == Retrieved.kind
-        if not self.seen.any() or not known:
+        has_labels = [part for part in self.parts() if len(part.true)] or self.kind == Retrieved.kind
+        if not self.seen.any() or not has_labels:
             return {}
-        found = {name: float(values.mean()) for name, (values, _) in self.means().items()}
+        means = {name: float(values.mean()) for name, (values, _) in self.means().items()}
         temperature = float(self.values["temperature"][0])
         learnt = {"temperature": temperature} if self.objective.learn_temperature else {}
         sets, vectors = self.sequences, self.values["vectors"]
         rows = (vectors, sets.laid_out_ids(vectors.shape[1]), sets.match_ids, sets.scores)
-        return {**super().measure(), **found, **self.objective.batch_figures(*rows, temperature), **learnt}
+        return {**super().measure(), **means, **self.objective.batch_figures(*rows, temperature), **learnt}
 
     def vectors(self, size: int | None) -> Tensor:
         """Returns the first dimensions of the vectors [E, K, size]."""
@@ -90,13 +90,15 @@ class Retrieved(PairVectors):
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
         """Returns the metrics of each query [Q], with the first row that has the query."""
-        found: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
+        means: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
         for size, ending in self.sizes():
             ranking = self._ranking(size)
-            first = [top[0] in own for top, own in zip(ranking.first, self._texts.relevant, strict=True)]
+            first = [
+                top[0] in relevant for top, relevant in zip(ranking.first, self._texts.relevant, strict=True)
+            ]
             figures = {**ranking.figures, "accuracy_at_1": np.array(first, np.float64)}
-            found |= {f"{name}{ending}": (values, self._texts.queries) for name, values in figures.items()}
-        return found
+            means |= {f"{name}{ending}": (values, self._texts.queries) for name, values in figures.items()}
+        return means
 
     def _ranking(self, size: int | None) -> Ranking:
         texts, vectors = self._texts, self.vectors(size)
@@ -114,24 +116,24 @@ class Retrieved(PairVectors):
         _, passages, passage_of = np.unique(others[there], return_index=True, return_inverse=True)
         numbers = np.full(others.shape, -1)
         numbers[there] = passage_of
-        own = numbers.reshape(len(ids), -1)[rows, 0]
-        relevant = [np.unique(own[query_of == query]).tolist() for query in range(len(queries))]
-        numbered = dict(zip(rows.tolist(), query_of.tolist(), strict=True))
-        return _Texts(rows[queries], there[passages], relevant, numbered)
+        positives = numbers.reshape(len(ids), -1)[rows, 0]
+        relevant = [np.unique(positives[query_of == query]).tolist() for query in range(len(queries))]
+        query_of_row = dict(zip(rows.tolist(), query_of.tolist(), strict=True))
+        return _Texts(rows[queries], there[passages], relevant, query_of_row)
 
     @cached_property
-    def _found(self) -> NDArray[np.int64]:
+    def _top_passages(self) -> NDArray[np.int64]:
         """The index of the passage that ranks first for each query [Q]."""
         return self._texts.passages[self._ranking(None).first[:, 0]]
 
     def row(self, i: int) -> PredictionRow:
         """Returns the query's own passage, the first-ranked passage, and its score under the name of the similarity."""
         examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
-        row, place = divmod(int(self._found[self._texts.query_of[i]]), vectors.shape[1] - 1)
+        row, place = divmod(int(self._top_passages[self._texts.query_of[i]]), vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])
-        score = similarity.pairwise(*(similarity.prepared(one.double()) for one in pair))
-        known = {"gold": examples[i].pair, "predicted": examples[row].texts[1 + place], "probability": None}
-        return {**known, similarity.name: round(float(score), 6)}
+        score = similarity.pairwise(*(similarity.prepare(one.double()) for one in pair))
+        entries = {"gold": examples[i].pair, "predicted": examples[row].texts[1 + place], "probability": None}
+        return {**entries, similarity.name: round(float(score), 6)}
 
 
 class _Texts(NamedTuple):
@@ -155,17 +157,15 @@ class PairScores(PairVectors):
 
     def parts(self) -> list[Compared]:
         """Returns the correlations of rows that have a score, for each size of vectors."""
-        known = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
-        scores, sized = self.sequences.scores[known], ((self.vectors(n), end) for n, end in self.sizes())
+        rows = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
+        scores, vectors = self.sequences.scores[rows], ((self.vectors(n), end) for n, end in self.sizes())
         return [
-            Compared(
-                "regression", cosines(v[:, 0], v[:, 1]).numpy()[known], scores, known, self.names, ending
-            )
-            for v, ending in sized
+            Compared("regression", cosines(v[:, 0], v[:, 1]).numpy()[rows], scores, rows, self.names, ending)
+            for v, ending in vectors
         ]
 
     def row(self, i: int) -> PredictionRow:
         """Returns the score and the cosine."""
         score, vectors = float(self.sequences.scores[i]), self.vectors(None)[i]
-        predicted = round(float(cosines(vectors[0], vectors[1])), 6)
-        return {"gold": None if np.isnan(score) else score, "predicted": predicted, "probability": None}
+        cosine = round(float(cosines(vectors[0], vectors[1])), 6)
+        return {"gold": None if np.isnan(score) else score, "predicted": cosine, "probability": None}

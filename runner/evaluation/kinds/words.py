@@ -40,13 +40,13 @@ class TokenPredictions(Predictions[SentenceSequences]):
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the most probable label of each word, and its probability; or the log-probabilities of all labels."""
         probabilities = output["logits"].softmax(-1)
-        found = {"places": micro_batch["words"]}
+        values = {"places": micro_batch["words"]}
         if self.registered or self.keeps_all:
-            found["probabilities"] = probabilities
+            values["probabilities"] = probabilities
         if self._scheme:
-            return found | {"log_probabilities": output["logits"].log_softmax(-1)}
-        probability, predicted = probabilities.max(-1)
-        return found | {"predicted": predicted, "probability": probability}
+            return values | {"log_probabilities": output["logits"].log_softmax(-1)}
+        probability, labels = probabilities.max(-1)
+        return values | {"predicted": labels, "probability": probability}
 
     def join(self, gather: Gather) -> None:
         """Also completes the sentences."""
@@ -56,38 +56,38 @@ class TokenPredictions(Predictions[SentenceSequences]):
     def complete(self) -> None:
         """Gives words without a token a label, and marks in `evaluated` the words of complete sentences."""
         starts, default = self.sequences.word_starts, self.sequences.default_label
-        known = self.seen | ~self.sequences.has_pieces
-        self.evaluated = np.repeat(np.logical_and.reduceat(known, starts[:-1]), np.diff(starts))
+        is_complete = self.seen | ~self.sequences.has_pieces
+        self.evaluated = np.repeat(np.logical_and.reduceat(is_complete, starts[:-1]), np.diff(starts))
         if self._scheme and self._tagging:
             every = self.values.pop("log_probabilities")
             every[~self.seen] = -1e-3  # of all but the most frequent label, which only breaks ties
             every[~self.seen, default] = 0
             tags = most_probable_tags(every, starts, self._tagging.steps(self.sequences.names, self._scheme))
-            chosen = np.take_along_axis(every, tags[:, None], 1)[:, 0]
-            self.values |= {"predicted": tags, "probability": np.exp(chosen)}
+            log_probability = np.take_along_axis(every, tags[:, None], 1)[:, 0]
+            self.values |= {"predicted": tags, "probability": np.exp(log_probability)}
         else:
             self.values["predicted"][~self.seen] = default
         self.values["probability"][~self.seen] = 0.0
 
     def compared(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns predicted and true class indices [W] of the words with a known label."""
-        known = self._known()
-        return self.values["predicted"][known], self.sequences.word_labels[known]
+        mask = self._label_mask()
+        return self.values["predicted"][mask], self.sequences.word_labels[mask]
 
     def owners(self) -> NDArray[np.int64]:
         """Returns the sentence of each word whose label is known."""
-        return self._sentences()[self._known()]
+        return self._sentences()[self._label_mask()]
 
     def scored_owners(self) -> NDArray[np.int64]:
         """Returns the sentence of each word that has a token and a known label."""
-        return self._sentences()[self._known() & self.seen]
+        return self._sentences()[self._label_mask() & self.seen]
 
     def parts(self) -> list[Compared]:
         """Returns the part for the accuracy and, if labels are tags of entities, the part for metrics of entities."""
         parts = [Compared(self.kind, *self.compared(), self.owners(), ["accuracy"])]
         if self._tagging and len(parts[0].true):
-            predicted, true = zip(*self._tags(), strict=True)
-            parts.append(Compared(self.kind, predicted, true, np.unique(self.owners()), ENTITY_FIGURES))
+            predictions, true = zip(*self._tags(), strict=True)
+            parts.append(Compared(self.kind, predictions, true, np.unique(self.owners()), ENTITY_FIGURES))
         return parts
 
     def measured_names(self) -> list[str]:
@@ -96,8 +96,8 @@ class TokenPredictions(Predictions[SentenceSequences]):
 
     def scored(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Returns probabilities [W, C] and true class indices [W] of words with a token."""
-        known = self._known() & self.seen
-        return self.values["probabilities"][known], self.sequences.word_labels[known]
+        mask = self._label_mask() & self.seen
+        return self.values["probabilities"][mask], self.sequences.word_labels[mask]
 
     def rows(self) -> Iterator[PredictionRow]:
         """Yields rows of lists with an item per word."""
@@ -118,21 +118,21 @@ class TokenPredictions(Predictions[SentenceSequences]):
 
     def tables(self) -> Entry:
         """Returns metrics and confusions of tags, and metrics of types of entities."""
-        predicted, true = self.compared()
-        found = confusion_tables(self.sequences.names, true, predicted)
+        predictions, true = self.compared()
+        tables = confusion_tables(self.sequences.names, true, predictions)
         if self._tagging:
             predicted_tags, true_tags = zip(*self._tags(), strict=True) if len(true) else ((), ())
             types, marks = entities_by_type(predicted_tags, true_tags)
             counts = (np.bincount(of_types, minlength=len(types)) for _, of_types in marks)
-            found["entities"] = class_rows(types, *counts)
-        return found
+            tables["entities"] = class_rows(types, *counts)
+        return tables
 
     def _sentences(self) -> NDArray[np.int64]:
         """Returns the sentence of each word [W]."""
         lengths = np.diff(self.sequences.word_starts)
         return np.repeat(np.arange(len(lengths)), lengths)
 
-    def _known(self) -> NDArray[np.bool_]:
+    def _label_mask(self) -> NDArray[np.bool_]:
         return np.asarray(self.evaluated & (self.sequences.word_labels >= 0))
 
     def _tags(self) -> Iterator[tuple[list[str], list[str]]]:
@@ -165,11 +165,11 @@ class JointPredictions(Predictions[TaggedSequences]):
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the values that each column's predictions read, under keys that begin with the column's name."""
         sizes = [one.num_labels() for one in self.columns.values()]
-        found = {"places": micro_batch["words"]}
+        values = {"places": micro_batch["words"]}
         for (name, one), logits in zip(self.columns.items(), output["logits"].split(sizes, -1), strict=True):
-            own = one.read(micro_batch, {"logits": logits})
-            found |= {f"{name}/{value}": own[value] for value in own if value != "places"}
-        return found
+            of_column = one.read(micro_batch, {"logits": logits})
+            values |= {f"{name}/{value}": of_column[value] for value in of_column if value != "places"}
+        return values
 
     def join(self, gather: Gather) -> None:
         """Also completes the sentences, in each column."""
@@ -188,7 +188,7 @@ class JointPredictions(Predictions[TaggedSequences]):
             if len(part.true)
         ]
 
-    def combined(self, figures: Mapping[str, Any]) -> dict[str, Any]:
+    def combine(self, figures: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the mean of the columns' own metrics."""
         return mean_score(figures, {name: one.monitor for name, one in self.columns.items()})
 
@@ -200,11 +200,11 @@ class JointPredictions(Predictions[TaggedSequences]):
     def losses(self, totals: Mapping[str, float]) -> dict[str, float]:
         """Returns the mean loss of each column in which the set has labels, and `loss`, the weighted sum of these."""
         weights = {name: totals.get(f"{name}/weight") for name in self.columns}
-        known = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
-        if not known:
+        losses = {name: totals[f"{name}/loss"] / weight for name, weight in weights.items() if weight}
+        if not losses:
             return {}
-        loss = sum(self.weights[name] * value for name, value in known.items())
-        return {"loss": loss, **{f"loss_{name}": value for name, value in known.items()}}
+        loss = sum(self.weights[name] * value for name, value in losses.items())
+        return {"loss": loss, **{f"loss_{name}": value for name, value in losses.items()}}
 
     def rows(self) -> Iterator[PredictionRow]:
         """Yields rows with a list per column; `gold` has only the columns in which the sentence has labels."""
@@ -213,22 +213,22 @@ class JointPredictions(Predictions[TaggedSequences]):
             gold = {name: row["gold"] for name, row in rows.items() if row["gold"] is not None}
             row = {key: together[0][key] for key in ("id", "text", "words")} | {"gold": gold or None}
             for key in ("predicted", "probability", "predicted_entities"):
-                known = {name: one[key] for name, one in rows.items() if key in one}
-                row |= {key: known} if known else {}
+                columns = {name: one[key] for name, one in rows.items() if key in one}
+                row |= {key: columns} if columns else {}
             yield row
 
     def tables(self) -> Entry:
         """Returns the tables of each column in which the set has labels, under names that end in the column's name."""
-        known = [name for name, one in self.columns.items() if len(one.compared()[1])]
-        return {f"{key}_{name}": rows for name in known for key, rows in self.columns[name].tables().items()}
+        names = [name for name, one in self.columns.items() if len(one.compared()[1])]
+        return {f"{key}_{name}": rows for name in names for key, rows in self.columns[name].tables().items()}
 
 
-def mean_score(found: Mapping[str, Any], own: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the mean of one metric per column, which `own` names by column; empty if no such metric is found.
+def mean_score(scores: Mapping[str, Any], monitors: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the mean of one metric per column, which `monitors` names by column; empty if no such metric is found.
 
     Example:
         >>> mean_score({"accuracy_pos": 0.5, "entity_f1_ner": 1.0}, {"pos": "accuracy", "ner": "entity_f1"})
         {'mean_score': 0.75}
     """
-    values = [found[f"{figure}_{name}"] for name, figure in own.items() if f"{figure}_{name}" in found]
+    values = [scores[f"{figure}_{name}"] for name, figure in monitors.items() if f"{figure}_{name}" in scores]
     return {MEAN_SCORE: sum(values) / len(values)} if values else {}

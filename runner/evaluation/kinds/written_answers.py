@@ -15,7 +15,7 @@ from tiryns.runner.data.vision.conversations import IMAGE_PLACE, Conversation
 from tiryns.runner.data.vision.image_text import ConversationSequences
 from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Gather, Predictions
-from tiryns.runner.evaluation.squad import exact_match, normalized
+from tiryns.runner.evaluation.squad import exact_match, normalize
 
 FIGURES = ("exact_match", "constant_exact_match")
 
@@ -31,11 +31,11 @@ class AnswerPredictions(Predictions[ConversationSequences]):
     def join(self, gather: Gather) -> None:
         """Also turns tokens into texts."""
         super().join(gather)
-        written, seen = self.sequences.encoder.written, np.flatnonzero(self.seen).tolist()
-        self.answers: dict[int, str] = {i: written(self.values["tokens"][i].tolist()) for i in seen}
+        decode, seen = self.sequences.encoder.decode_answer, np.flatnonzero(self.seen).tolist()
+        self.answers: dict[int, str] = {i: decode(self.values["tokens"][i].tolist()) for i in seen}
 
     def scored(self) -> tuple[list[str], list[Sequence[str]]]:
-        return list(self.answers.values()), [self.sequences.examples[i].accepted for i in self.answers]
+        return list(self.answers.values()), [self.sequences.examples[i].answers for i in self.answers]
 
     def owners(self) -> NDArray[np.int64]:
         return np.array(list(self.answers), dtype=np.int64)
@@ -49,12 +49,12 @@ class AnswerPredictions(Predictions[ConversationSequences]):
     def measure(self) -> dict[str, float]:
         """Returns SQuAD's exact match, overall and per type: of the answers, and of each type's best constant answer."""
         kinds = self.kinds()
-        found = {}
+        metrics = {}
         for name in FIGURES if kinds else ():
-            found[name] = sum(kind[name] * kind["examples"] for kind in kinds) / len(self.answers)
+            metrics[name] = sum(kind[name] * kind["examples"] for kind in kinds) / len(self.answers)
             if len(kinds) > 1:
-                found |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
-        return found
+                metrics |= {_of_kind(name, kind["kind"]): kind[name] for kind in kinds}
+        return metrics
 
     def parts(self) -> list[Compared]:
         """Returns no parts: metrics come from `means`, and baselines have no interval."""
@@ -62,12 +62,12 @@ class AnswerPredictions(Predictions[ConversationSequences]):
 
     def means(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
         """Returns the exact match of each answer, over all questions and per type of question."""
-        asked = self.owners()
+        owners = self.owners()
         right = np.array([self._is_right(i) for i in self.answers], dtype=np.float64)
         kinds = np.array([self.sequences.examples[i].kind or "other" for i in self.answers])
         apart = {_of_kind("exact_match", kind): kinds == kind for kind in dict.fromkeys(kinds.tolist())}
-        found = {"exact_match": np.ones(len(asked), bool), **(apart if len(apart) > 1 else {})}
-        return {name: (right[among], asked[among]) for name, among in found.items()}
+        masks = {"exact_match": np.ones(len(owners), bool), **(apart if len(apart) > 1 else {})}
+        return {name: (right[among], owners[among]) for name, among in masks.items()}
 
     def kinds(self) -> list[Entry]:
         """Returns per type of question: examples, exact match, the best constant answer, and its exact match."""
@@ -76,12 +76,12 @@ class AnswerPredictions(Predictions[ConversationSequences]):
             by_kind[self.sequences.examples[i].kind or "other"].append(i)
         rows = []
         for kind, members in sorted(by_kind.items()):
-            accepted = (map(normalized, self.sequences.examples[i].accepted) for i in members)
-            counts = Counter(text for answers in accepted for text in dict.fromkeys(answers))
+            all_answers = (map(normalize, self.sequences.examples[i].answers) for i in members)
+            counts = Counter(text for answers in all_answers for text in dict.fromkeys(answers))
             constant, times = counts.most_common(1)[0]
             size, right = len(members), sum(self._is_right(i) for i in members)
-            own = {"kind": kind, "examples": size, "exact_match": right / size}
-            rows.append({**own, "constant": constant, "constant_exact_match": times / size})
+            entries = {"kind": kind, "examples": size, "exact_match": right / size}
+            rows.append({**entries, "constant": constant, "constant_exact_match": times / size})
         return rows
 
     def rows(self) -> Iterator[PredictionRow]:
@@ -90,25 +90,25 @@ class AnswerPredictions(Predictions[ConversationSequences]):
             row = {
                 "id": example.id, "kind": example.kind, "image": example.images, "text": question_of(example),
             }  # fmt: skip
-            yield {**row, "gold": example.accepted, "predicted": text, "probability": None}
+            yield {**row, "gold": example.answers, "predicted": text, "probability": None}
 
     def tables(self) -> Entry:
         """Returns `samples` (the size of the set), `kinds`, and `shown`: some examples with small images as data URIs."""
         with_images = [i for i in self.answers if self.sequences.examples[i].images]
         places = np.linspace(0, len(with_images) - 1, min(12, len(with_images))).astype(int)
-        shown = []
+        samples = []
         for i in (with_images[place] for place in places):
             example, file = self.sequences.examples[i], BytesIO()
             image = self.sequences.images.read(example.images[0], example.name())
             image.thumbnail((96, 96))
             image.save(file, "PNG")
             uri = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-            texts = {"text": question_of(example), "gold": example.accepted, "predicted": self.answers[i]}
-            shown.append({"image": uri, **texts, "right": self._is_right(i)})
-        return {"samples": len(self.sequences), "kinds": self.kinds(), "shown": shown}
+            texts = {"text": question_of(example), "gold": example.answers, "predicted": self.answers[i]}
+            samples.append({"image": uri, **texts, "right": self._is_right(i)})
+        return {"samples": len(self.sequences), "kinds": self.kinds(), "shown": samples}
 
     def _is_right(self, i: int) -> bool:
-        return any(exact_match(self.answers[i], answer) for answer in self.sequences.examples[i].accepted)
+        return any(exact_match(self.answers[i], answer) for answer in self.sequences.examples[i].answers)
 
 
 def _of_kind(figure: str, kind: str) -> str:

@@ -29,13 +29,13 @@ Statistic = Callable[[Weights], Mapping[str, NDArray[np.float64]]]
 """A function from the weights of samples [R, D] to metrics by name, each [R] or [R, ...]."""
 
 
-def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
+def resample(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
     """Yields how often each of D samples is drawn in each resample of D draws with replacement, in blocks of resamples.
 
     Draw i of resample r depends on the seed, r and i alone.
 
     Example:
-        >>> [weights] = resampled(3, resamples=2, seed=0)
+        >>> [weights] = resample(3, resamples=2, seed=0)
         >>> weights.shape, weights.sum(1).tolist()
         ((2, 3), [3.0, 3.0])
     """
@@ -45,9 +45,9 @@ def resampled(num_samples: int, resamples: int, seed: int) -> Iterator[Weights]:
         keys = sample_keys(seed, np.zeros_like(numbers), numbers, _STREAM)
         bits = token_bits(keys, np.full(len(numbers), num_samples))
         shares = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        drawn = (shares * num_samples).astype(np.int64).reshape(len(numbers), num_samples)
-        drawn += np.arange(len(numbers))[:, None] * num_samples
-        yield np.bincount(drawn.reshape(-1), minlength=drawn.size).reshape(drawn.shape).astype(np.float64)
+        draws = (shares * num_samples).astype(np.int64).reshape(len(numbers), num_samples)
+        draws += np.arange(len(numbers))[:, None] * num_samples
+        yield np.bincount(draws.reshape(-1), minlength=draws.size).reshape(draws.shape).astype(np.float64)
 
 
 def bootstrap(
@@ -67,16 +67,16 @@ def bootstrap(
         raise ValueError(
             f"an interval needs samples and resamples, not {num_samples} samples in {resamples} resamples"
         )
-    blocks = [dict(statistic(weights)) for weights in resampled(num_samples, resamples, seed)]
+    blocks = [dict(statistic(weights)) for weights in resample(num_samples, resamples, seed)]
     tail = (1 - level) / 2
     ends = [tail, 1 - tail]
-    found = {}
+    intervals = {}
     for name in blocks[0]:
         values = np.concatenate([block[name] for block in blocks])
-        found[name] = np.full((*values.shape[1:], 2), np.nan)
-        if (some := ~np.isnan(values).all(0)).any():
-            found[name][some] = np.moveaxis(np.nanquantile(values[:, some], ends, axis=0), 0, -1)
-    return found
+        intervals[name] = np.full((*values.shape[1:], 2), np.nan)
+        if (valid := ~np.isnan(values).all(0)).any():
+            intervals[name][valid] = np.moveaxis(np.nanquantile(values[:, valid], ends, axis=0), 0, -1)
+    return intervals
 
 
 def each(weights: Weights, figures: Callable[[Weights], Mapping[str, float]]) -> dict[str, Weights]:

@@ -64,14 +64,14 @@ def clear_after(differences: Differences, error: float = ERROR) -> int | None:
         >>> clear_after([0.3, 0.2, 0.1, 0.4, 0.2, 0.3]), clear_after([0.3, 0.2, -0.1, 0.4, 0.2, 0.3])
         (6, None)
     """
-    stopped = np.zeros(1, bool)
+    clear = np.zeros(1, bool)
     for pairs, (sums, rounding) in enumerate(_paths(np.asarray(differences, np.float64)), 1):
-        stopped = np.tile(stopped, len(sums) // len(stopped))
-        more = math.floor(spent(pairs, error) * len(sums) + 1e-9) - int(stopped.sum())
+        clear = np.tile(clear, len(sums) // len(clear))
+        more = math.floor(spent(pairs, error) * len(sums) + 1e-9) - int(clear.sum())
         if more > 0:
-            bound = np.partition(sums[~stopped], -more - 1)[-more - 1]
-            stopped |= sums > bound + rounding  # ties with the first that is too many stay out
-            if stopped[0]:
+            bound = np.partition(sums[~clear], -more - 1)[-more - 1]
+            clear |= sums > bound + rounding  # ties with the first that is too many stay out
+            if clear[0]:
                 return pairs
     return None
 
@@ -87,22 +87,22 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
         >>> round(low, 6), round(high, 6)
         (0.1, 0.4)
     """
-    given = np.asarray(differences, np.float64)
-    if len(given) < first_look(error):
+    values = np.asarray(differences, np.float64)
+    if len(values) < first_look(error):
         return None
 
-    def admitted(value: float) -> bool:
-        return clear_after(given - value, error) is None
+    def admits(value: float) -> bool:
+        return clear_after(values - value, error) is None
 
-    means = (np.cumsum(given) / np.arange(1, len(given) + 1))[::-1]
+    means = (np.cumsum(values) / np.arange(1, len(values) + 1))[::-1]
     inside = next(
-        filter(admitted, [*means.tolist(), *np.linspace(given.min(), given.max(), 101).tolist()]), None
+        filter(admits, [*means.tolist(), *np.linspace(values.min(), values.max(), 101).tolist()]), None
     )
     if inside is None:
         return None
-    room = float(np.ptp(given)) or abs(inside) or 1.0
+    room = float(np.ptp(values)) or abs(inside) or 1.0
     ends = (
-        last_where(admitted, inside, edge) for edge in (float(given.min()) - room, float(given.max()) + room)
+        last_where(admits, inside, edge) for edge in (float(values.min()) - room, float(values.max()) + room)
     )
     low, high = (0.0 if abs(end) < 1e-8 * room else end for end in ends)  # 0 but for rounding
     return low, high
@@ -128,12 +128,12 @@ def skewness(differences: Differences) -> float | None:
         >>> skewness([1.0, 2.0, 3.0]), round(skewness([0.0, 0.0, 0.0, 1.0]), 6)
         (0.0, 2.0)
     """
-    given = np.asarray(differences, np.float64)
-    count, centred = len(given), given - given.mean()
-    variance = float((centred**2).mean())
-    if count < 3 or variance <= 1e-24 * float((given**2).mean()):
+    values = np.asarray(differences, np.float64)
+    count, deviations = len(values), values - values.mean()
+    variance = float((deviations**2).mean())
+    if count < 3 or variance <= 1e-24 * float((values**2).mean()):
         return None
-    return float((centred**3).mean() / variance**1.5) * math.sqrt(count * (count - 1)) / (count - 2)
+    return float((deviations**3).mean() / variance**1.5) * math.sqrt(count * (count - 1)) / (count - 2)
 
 
 def t_statistic(differences: Differences) -> float:
@@ -143,9 +143,9 @@ def t_statistic(differences: Differences) -> float:
         >>> round(t_statistic([1.0, 2.0, 3.0]), 3)
         3.464
     """
-    given = np.asarray(differences, np.float64)
-    deviation = float(given.std(ddof=1)) / math.sqrt(len(given))
-    mean = float(given.mean())
+    values = np.asarray(differences, np.float64)
+    deviation = float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean = float(values.mean())
     return mean / deviation if deviation else math.copysign(math.inf, mean) if mean else 0.0
 
 
@@ -159,13 +159,13 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
         >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
         33
     """
-    given = np.asarray(differences, np.float64)
-    mean = float(given.mean()) if len(given) > 1 else 0.0
+    values = np.asarray(differences, np.float64)
+    mean = float(values.mean()) if len(values) > 1 else 0.0
     if not mean:
         return None
     normal = NormalDist()
     at_last = normal.inv_cdf(1 - error / 2)
-    size = ((at_last + normal.inv_cdf(power)) * float(given.std(ddof=1)) / mean) ** 2 + at_last**2 / 2
+    size = ((at_last + normal.inv_cdf(power)) * float(values.std(ddof=1)) / mean) ** 2 + at_last**2 / 2
     return max(first_look(error), math.ceil(size)) if size <= MOST else None
 
 
@@ -176,11 +176,11 @@ def holm(tests: Sequence[float]) -> list[float]:
         >>> holm([0.01, 0.04, 0.03])
         [0.03, 0.06, 0.06]
     """
-    corrected, least = [0.0] * len(tests), 0.0
-    for done, i in enumerate(sorted(range(len(tests)), key=lambda i: tests[i])):
-        least = max(least, min(1.0, (len(tests) - done) * tests[i]))
-        corrected[i] = least
-    return corrected
+    p_values, least = [0.0] * len(tests), 0.0
+    for rank, i in enumerate(sorted(range(len(tests)), key=lambda i: tests[i])):
+        least = max(least, min(1.0, (len(tests) - rank) * tests[i]))
+        p_values[i] = least
+    return p_values
 
 
 def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[float | None]:
@@ -197,13 +197,13 @@ def clear_among(settings: Sequence[Differences], error: float = ERROR) -> list[f
     waiting = list(range(len(settings)))
     while waiting:
         # Also at every larger level, as closed testing wants it
-        asked = [error / count for count in range(len(waiting), 0, -1)]
-        found = [i for i in waiting if all(clear_after(settings[i], level) is not None for level in asked)]
-        if not found:
+        errors = [error / count for count in range(len(waiting), 0, -1)]
+        clear = [i for i in waiting if all(clear_after(settings[i], level) is not None for level in errors)]
+        if not clear:
             break
-        for i in found:
-            levels[i] = asked[0]
-        waiting = [i for i in waiting if i not in found]
+        for i in clear:
+            levels[i] = errors[0]
+        waiting = [i for i in waiting if i not in clear]
     return levels
 
 

@@ -90,9 +90,9 @@ def at_best(curves: Mapping[int | None, Mapping[float, float]]) -> AtBest:
             side = "smallest" if best == min(losses) else "largest"
             return AtBest(problem=f"the best rate of seed {seed}, {best:g}, is the {side} that was tried")
         optima.append(one)
-    logs, found = np.log([one.rate for one in optima]), spread_of([one.loss for one in optima])
+    logs, spread = np.log([one.rate for one in optima]), spread_of([one.loss for one in optima])
     ends = np.exp(t_interval(logs.tolist())).tolist() if len(logs) > 1 else None
-    return AtBest(float(np.exp(logs.mean())), ends, found.mean, (found.deviation or 0.0) / len(logs) ** 0.5)
+    return AtBest(float(np.exp(logs.mean())), ends, spread.mean, (spread.deviation or 0.0) / len(logs) ** 0.5)
 
 
 class Transfer(NamedTuple):
@@ -102,7 +102,7 @@ class Transfer(NamedTuple):
     ratio: float
 
 
-def transferred(widths: Sequence[int], values: Sequence[float]) -> Transfer:
+def transfer(widths: Sequence[int], values: Sequence[float]) -> Transfer:
     """Returns how the best rate, or another positive value, scales with the width."""
     return Transfer(float(np.polyfit(np.log(widths), np.log(values), 1)[0]), max(values) / min(values))
 
@@ -115,14 +115,14 @@ def rate_at(width: int, widths: Sequence[int], rates: Sequence[float]) -> float:
 def law_of(sizes: Sequence[float], losses: Sequence[float]) -> Law | None:
     """Returns the law of least squares, with a floor of 0 for three sizes; None for fewer, or if losses do not fall."""
     x = np.asarray(sizes, float)
-    if (found := _fits(x, np.asarray(losses, float))) is None:
+    if (solution := _fits(x, np.asarray(losses, float))) is None:
         return None
-    _, fits, best = found
+    _, fits, best = solution
     (floor, factor), exponent = fits[best].tolist(), float(EXPONENTS[best])
     return Law(floor, factor * float(np.exp(np.log(x).mean())) ** exponent, exponent)
 
 
-def predicted(
+def predict(
     sizes: Sequence[float], losses: Sequence[float], deviation: float, size: float, error: float = ERROR
 ) -> Prediction:
     """Returns the loss to expect of a size, and its interval over all laws that fit nearly as well as the best one.
@@ -141,11 +141,11 @@ def predicted(
     likelihood). t is Student's, for the degrees of freedom left. The variance is the larger one of residuals and seeds.
     """
     x = np.asarray(sizes, float)
-    if (found := _fits(x, np.asarray(losses, float))) is None:
+    if (solution := _fits(x, np.asarray(losses, float))) is None:
         raise ValueError(
             "the loss at the best rate does not fall with the size, so there is no law: train longer"
         )
-    squares, fits, best = found
+    squares, fits, best = solution
     free = max(1, len(x) - (3 if len(x) > 3 else 2))
     variance = max(float(squares[best]) / free, deviation**2)
     to_spend = squares[best] + t_quantile(free, error) ** 2 * variance - squares
@@ -154,8 +154,8 @@ def predicted(
     # How the variance of the losses adds up in the law's value at the size
     leverage = ratios**2 / (z**2).sum(1)
     if len(x) > 3:
-        centred = z - z.mean(1, keepdims=True)
-        leverage = 1 / len(x) + (ratios - z.mean(1)) ** 2 / (centred**2).sum(1)
+        centred_z = z - z.mean(1, keepdims=True)
+        leverage = 1 / len(x) + (ratios - z.mean(1)) ** 2 / (centred_z**2).sum(1)
     reach = np.sqrt((1 + leverage) * np.maximum(0, to_spend))
     within = to_spend >= 0
     return Prediction(
@@ -165,8 +165,8 @@ def predicted(
 
 def _ratios(sizes: Floats, of: Floats) -> Floats:
     """Returns (size / geometric mean of the sizes) ** -exponent, for each exponent [E, N]."""
-    found: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
-    return found
+    ratios: Floats = (of / np.exp(np.log(sizes).mean())) ** -EXPONENTS[:, None]
+    return ratios
 
 
 def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int] | None:
@@ -180,8 +180,8 @@ def _fits(sizes: Floats, losses: Floats) -> tuple[Floats, Floats, int] | None:
     alone = (z @ losses) / (z**2).sum(1)
     factor, floor = alone, np.zeros_like(alone)
     if len(sizes) > 3:
-        centred = z - z.mean(1, keepdims=True)
-        slope = (centred @ losses) / (centred**2).sum(1)
+        centred_z = z - z.mean(1, keepdims=True)
+        slope = (centred_z @ losses) / (centred_z**2).sum(1)
         at_zero = losses.mean() - slope * z.mean(1)
         factor, floor = np.where(at_zero > 0, slope, alone), np.maximum(at_zero, 0)
     squares = ((losses - floor[:, None] - factor[:, None] * z) ** 2).sum(1)

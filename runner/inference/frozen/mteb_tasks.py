@@ -43,12 +43,12 @@ class MtebEncoder:
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
     """Returns each task's entry of `evaluation.json`: means over splits and languages, with the main metric first."""
-    adapted, entries = MtebEncoder(encoder), {}
+    adapter, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
-        done = mteb.evaluate(adapted, task, co2_tracker=False, cache=None, show_progress_bar=False)
-        found = done.task_results[0]
-        figures = {task.metadata.main_score: float(found.get_score())}
+        result = mteb.evaluate(adapter, task, co2_tracker=False, cache=None, show_progress_bar=False)
+        task_result = result.task_results[0]
+        figures = {task.metadata.main_score: float(task_result.get_score())}
         if task.metadata.type in ("Retrieval", "Reranking"):
-            figures |= {name: float(found.get_score(getter=itemgetter(name))) for name in OF_RANKS}
+            figures |= {name: float(task_result.get_score(getter=itemgetter(name))) for name in OF_RANKS}
         entries[f"test/{name}"] = {"examples": 1, "over": "task of mteb", "metrics": figures, "intervals": {}}
     return entries

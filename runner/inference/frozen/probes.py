@@ -38,7 +38,7 @@ class Probed(NamedTuple):
     """Entries of `evaluation.json`."""
     predictions: Mapping[str, Iterable[PredictionRow]]
     """The lines of each set in `predictions.jsonl`."""
-    chosen: Mapping[str, float] = {}
+    settings: Mapping[str, float] = {}
     """The values chosen on the validation examples."""
 
     def figures(self) -> dict[str, float]:
@@ -75,9 +75,9 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         entries = entries_of(data.tasks, encoder)
         return Probed("mteb", next(iter(next(iter(entries.values()))["metrics"])), entries, {})
     if isinstance(data, MinimalPairs):
-        scored = {name: (pairs, encoder.scores(pairs, name)) for name, pairs in data.sets.items()}
-        entries = {name: entry_of_pairs(*both) for name, both in scored.items()}
-        lines = {name: rows_of_pairs(*both) for name, both in scored.items()}
+        scores = {name: (pairs, encoder.scores(pairs, name)) for name, pairs in data.sets.items()}
+        entries = {name: entry_of_pairs(*both) for name, both in scores.items()}
+        lines = {name: rows_of_pairs(*both) for name, both in scores.items()}
         return Probed("minimal_pairs", "accuracy", entries, lines)
     task, kind = data.task_name, getattr(data.train_set, "problem_type", None)
     if task == "classification" and kind == SINGLE:
@@ -86,10 +86,10 @@ def probe(data: FinetuningData | RetrievalPairs | MtebTasks | MinimalPairs, enco
         return _probe_linearly(data, encoder, of_words=True)
     if kind == REGRESSION and data.settings.pair_column:
         return _compare_pairs(data, encoder)
-    what = "several labels" if task == "classification" else str(task)
-    what = "numbers without a second text, which data.pair_column names" if kind == REGRESSION else what
+    subject = "several labels" if task == "classification" else str(task)
+    subject = "numbers without a second text, which data.pair_column names" if kind == REGRESSION else subject
     raise ValueError(
-        f"mode=probe measures texts, pairs or words with one label each, and pairs with numbers, not {what}"
+        f"mode=probe measures texts, pairs or words with one label each, and pairs with numbers, not {subject}"
     )
 
 
@@ -101,57 +101,57 @@ def _probe_linearly(data: Any, encoder: FrozenEncoder, of_words: bool) -> Probed
     constraints on tags. Raises ValueError without a validation set.
     """
     sets, features = {"train": data.train_set, **data.evaluated_sets}, {}
-    for name, given in sets.items():
+    for name, data_set in sets.items():
         if of_words or data.settings.pair_column:
-            features[name] = encoder.features(given, name).to(device_here())
+            features[name] = encoder.features(data_set, name).to(device_here())
         else:  # after the model's default prompt
-            features[name] = encoder.embed([e.text for e in given.examples], name).to(device_here())
-    numbers = {name: given.word_labels if of_words else given.labels for name, given in sets.items()}
-    labels = {name: torch.from_numpy(some).to(device_here()) for name, some in numbers.items()}
-    held_out = [name for name in data.evaluated_sets if name.startswith("val/")]
-    if not held_out:
+            features[name] = encoder.embed([e.text for e in data_set.examples], name).to(device_here())
+    numbers = {name: data_set.word_labels if of_words else data_set.labels for name, data_set in sets.items()}
+    labels = {name: torch.from_numpy(array).to(device_here()) for name, array in numbers.items()}
+    validation_names = [name for name in data.evaluated_sets if name.startswith("val/")]
+    if not validation_names:
         raise ValueError(
             "mode=probe chooses its settings on validation examples, and there are none: set data.validation, or "
             "data.validation_documents above 0"
         )
 
     def accuracy(scores: Scores) -> float:
-        right = [(scores(features[n]).argmax(1) == labels[n])[labels[n] >= 0] for n in held_out]
+        right = [(scores(features[n]).argmax(1) == labels[n])[labels[n] >= 0] for n in validation_names]
         return float(torch.cat(right).double().mean())
 
-    known = features["train"], labels["train"]
+    training = features["train"], labels["train"]
     if of_words:
         there = torch.from_numpy(data.train_set.has_pieces).nonzero()[:, 0]
         there = there[:: -(-len(there) // MOST_WORDS)].to(device_here())
-        known = features["train"][there], labels["train"][there]
+        training = features["train"][there], labels["train"][there]
     size = len(data.train_set.names)
-    linear = fit_probe(*known, size, lambda one: accuracy(one.logits))
-    chosen: dict[str, float] = {"linear_penalty": linear.penalty}
-    knn = None if of_words else fit_neighbours(*known, size, lambda one: accuracy(one.votes))
+    linear = fit_probe(*training, size, lambda one: accuracy(one.logits))
+    settings: dict[str, float] = {"linear_penalty": linear.penalty}
+    knn = None if of_words else fit_neighbours(*training, size, lambda one: accuracy(one.votes))
     entries, lines = dict[str, Entry](), {}
-    for name, given in data.evaluated_sets.items():
-        empty = TokenPredictions(given, True) if of_words else ClassificationPredictions(given)
-        found, entries[name] = _measure(empty, linear.logits(features[name]))
-        lines[name] = found.rows()
+    for name, data_set in data.evaluated_sets.items():
+        empty = TokenPredictions(data_set, True) if of_words else ClassificationPredictions(data_set)
+        predictions, entries[name] = _measure(empty, linear.logits(features[name]))
+        lines[name] = predictions.rows()
         if knn is not None:
-            chosen["neighbours"] = knn.number
-            _, votes = _measure(ClassificationPredictions(given), knn.votes(features[name]).double())
+            settings["neighbours"] = knn.number
+            _, votes = _measure(ClassificationPredictions(data_set), knn.votes(features[name]).double())
             for part in ("metrics", "intervals"):
                 entries[name][part] |= {
                     f"knn_{n}": votes[part][n] for n in ("accuracy", "macro_f1") if n in votes[part]
                 }
-    return Probed(data.task_name, found.monitor, entries, lines, chosen)
+    return Probed(data.task_name, predictions.monitor, entries, lines, settings)
 
 
 def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
     """Compares the cosine of the features of a pair's texts with the pair's number."""
     predictions, entries = {}, {}
-    for name, given in data.evaluated_sets.items():
-        sides = [[e.text for e in given.examples], [e.pair for e in given.examples]]
-        left, right = (encoder.embed(texts, name) for texts in sides)
-        scores = cosines(left, right)[:, None]
-        found, entries[name] = _measure(NumberPredictions(given), scores)
-        predictions[name] = found.rows()
+    for name, data_set in data.evaluated_sets.items():
+        sides = [[e.text for e in data_set.examples], [e.pair for e in data_set.examples]]
+        first, second = (encoder.embed(texts, name) for texts in sides)
+        scores = cosines(first, second)[:, None]
+        number_predictions, entries[name] = _measure(NumberPredictions(data_set), scores)
+        predictions[name] = number_predictions.rows()
         for part in ("metrics", "intervals"):
             entries[name][part].pop("mse", None)  # a cosine has another unit
     return Probed("similarity", "spearman", entries, predictions)
@@ -160,28 +160,28 @@ def _compare_pairs(data: Any, encoder: FrozenEncoder) -> Probed:
 def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> Probed:
     """Ranks all passages of a set for each query by their cosine."""
     predictions, entries = {}, {}
-    for name, given in sets.items():
-        queries = encoder.embed(given.queries, f"{name}, queries", prompt="query")
-        passages = encoder.embed(given.passages, name, prompt="passage")
-        ranking = rank(queries, passages, given.relevant, given.grades, given.excluded, DEEP)
-        ends = bootstrap(ranking.means, len(given.queries))
-        predictions[name] = _rows_of_ranks(given, ranking)
+    for name, data_set in sets.items():
+        queries = encoder.embed(data_set.queries, f"{name}, queries", prompt="query")
+        passages = encoder.embed(data_set.passages, name, prompt="passage")
+        ranking = rank(queries, passages, data_set.relevant, data_set.grades, data_set.own_passages, DEEP)
+        ends = bootstrap(ranking.means, len(data_set.queries))
+        predictions[name] = _rows_of_ranks(data_set, ranking)
         entries[name] = {
-            "examples": len(given.queries),
+            "examples": len(data_set.queries),
             "over": "queries",
             "metrics": {key: float(value.mean()) for key, value in ranking.figures.items()},
             "intervals": {key: both.tolist() for key, both in ends.items()},
-            "passages": len(given.passages),
-            **({"queries_left_out": given.left_out} if given.left_out else {}),
+            "passages": len(data_set.passages),
+            **({"queries_left_out": data_set.num_left_out} if data_set.num_left_out else {}),
         }
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
 
 
-def _rows_of_ranks(given: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
+def _rows_of_ranks(data_set: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
     """Yields a line for each query, with the passage that is ranked first and the passages that belong to the query."""
-    for number, (query, top) in enumerate(zip(given.queries, ranking.first, strict=True)):
-        gold = [given.passages[place] for place in given.relevant[number]]
-        first = given.passages[top[0]] if top[0] >= 0 else None
+    for number, (query, top) in enumerate(zip(data_set.queries, ranking.first, strict=True)):
+        gold = [data_set.passages[place] for place in data_set.relevant[number]]
+        first = data_set.passages[top[0]] if top[0] >= 0 else None
         yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
 

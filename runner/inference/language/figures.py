@@ -49,10 +49,10 @@ class DocumentSequences(TaskSequences):
         self.num_bytes = np.array(num_bytes, dtype=np.int64)
         """Bytes of UTF-8 of each document [E]; 0 for a document of token ids."""
 
-    def by_document(self, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Returns for each document [E] the number of tokens whose id is true in `counted` [V]."""
+    def by_document(self, is_counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Returns for each document [E] the number of tokens whose id is true in `is_counted` [V]."""
         owners = np.repeat(self.documents, self.lengths(np.arange(len(self))))
-        return np.bincount(owners, counted[self.ids], len(self.num_bytes)).astype(np.int64)
+        return np.bincount(owners, is_counted[self.ids], len(self.num_bytes)).astype(np.int64)
 
 
 class LanguageModel:
@@ -63,48 +63,48 @@ class LanguageModel:
     decoder is not exported. Raises ValueError for another model, or an objective that cannot be measured.
     """
 
-    def __init__(self, run: str, opened: Opened, changes: Settings, objective: str | None = None) -> None:
-        config, tokenizer = opened
+    def __init__(self, run: str, parts: Opened, changes: Settings, objective: str | None = None) -> None:
+        config, tokenizer = parts
         check_language_model(run, config)
         if objective is not None:
             check_choice("--objective", objective, OBJECTIVES)
-        trained = run_config(run)
+        trained_config = run_config(run)
         # what a document was in training; the defaults of `data=files` for a model of others, but for its length
         data = {**dict.fromkeys(SETTINGS), **option_defaults("data", "files"), "max_length": None}
-        if trained is not None:
-            own = settings_in(trained.data)
-            if "text_unit" not in own:
+        if trained_config is not None:
+            run_data = settings_in(trained_config.data)
+            if "text_unit" not in run_data:
                 raise ValueError("the run was not trained on text alone, so it cannot be evaluated on text")
-            data |= of_run(own)
+            data |= of_run(run_data)
         self.tokenizer = tokenizer
         self.settings = {**{name: data[name] for name in SETTINGS}, **changes}
-        asked = objective or ("clm" if trained is None and generates(config) else None)
-        node = None if trained is None or asked else trained.objective
+        choice = objective or ("clm" if trained_config is None and generates(config) else None)
+        node = None if trained_config is None or choice else trained_config.objective
         name = "" if node is None else option_of("objective", node) or str(node["_target_"])
         if node is None or name == "enhanced_mlm":
-            name = asked or "mlm"
+            name = choice or "mlm"
             node = OmegaConf.create({"objective": OPTIONS["objective"][name]}).objective
         self.objective = name
-        pretrained = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        encoder = load_encoder(run, {}, tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
         if self.settings.get("max_length") is None:
-            self.settings["max_length"] = min(longest_text(pretrained) or 512, tokenizer.model_max_length)
-        check_length(pretrained, self.settings["max_length"])
+            self.settings["max_length"] = min(longest_text(encoder) or 512, tokenizer.model_max_length)
+        check_length(encoder, self.settings["max_length"])
         arguments: CollatorArguments = {
             **tokenizer_arguments(tokenizer), "text_column": "text", "label_column": None,
             "max_sequence_length": self.settings["max_length"],
         }  # fmt: skip
         self.collator: Collator = build(node, **arguments)
-        self.model = self.collator.task_model(pretrained)
+        self.model = self.collator.task_model(encoder)
         self.computation = as_trained(run).set_up(self.collator, self.model)
-        self.seed = Config().seed if trained is None else int(trained.seed)
-        size = trained and OmegaConf.select(trained, "sampler.global_batch_size")
+        self.seed = Config().seed if trained_config is None else int(trained_config.seed)
+        size = trained_config and OmegaConf.select(trained_config, "sampler.global_batch_size")
         self.samples_at_once = int(size or option_defaults("sampler", "shuffled")["global_batch_size"])
 
     def read(self, place: object, name: str) -> DocumentSequences:
         """Returns the documents of a file, folder, glob or data set, cut as in training; ValueError without a text."""
-        given = self.settings
-        how = (given["text_column"], given["split"], given["text_unit"])
-        source = open_source(place, *how, reading=Reading(*(given[name] for name in Reading._fields)))
+        settings = self.settings
+        how = (settings["text_column"], settings["split"], settings["text_unit"])
+        source = open_source(place, *how, reading=Reading(*(settings[name] for name in Reading._fields)))
         return self.cut(source.documents(), source.describe())
 
     def cut(self, documents: Iterable[str | Sequence[int]], where: str) -> DocumentSequences:
@@ -140,21 +140,21 @@ class LanguageModel:
         sums: dict[str, Tensor] = {}
         apart = RowSums(sequences.owners(), len(sequences.num_bytes))
         how = (self.computation, self.seed, self.samples_at_once, report)
-        for passed in passes(model, collator, sequences, *how):
-            scalars = {name: value for name, value in passed.output.items() if name != "row_sums"}
-            add_sums(sums, passed.micro_batch, scalars)
-            apart.add(passed)
+        for result in passes(model, collator, sequences, *how):
+            scalars = {name: value for name, value in result.output.items() if name != "row_sums"}
+            add_sums(sums, result.micro_batch, scalars)
+            apart.add(result)
         ordinary = np.ones(max(len(self.tokenizer), int(sequences.ids.max()) + 1), dtype=bool)
         ordinary[self.tokenizer.all_special_ids] = False
         tokens, sizes = sequences.by_document(ordinary), sequences.num_bytes
 
         def figures(totals: dict[str, float], num_tokens: float, num_bytes: float) -> dict[str, float]:
-            found = dict(model.figures(totals))
+            metrics = dict(model.figures(totals))
             if not totals["weight"]:
-                found = dict.fromkeys(found, math.nan)
+                metrics = dict.fromkeys(metrics, math.nan)
             if num_bytes and collator.nats_per_token:
-                found["bits_per_byte"] = bits_per_byte(found["loss"], num_tokens / num_bytes)
-            return found
+                metrics["bits_per_byte"] = bits_per_byte(metrics["loss"], num_tokens / num_bytes)
+            return metrics
 
         if not float(sums["weight"]):
             raise ValueError(
@@ -162,17 +162,17 @@ class LanguageModel:
             )
         whole = figures({n: float(v) for n, v in sums.items()}, int(tokens.sum()), int(sizes.sum()))
 
-        def weighted() -> tuple[Statistic, int] | None:
+        def statistic() -> tuple[Statistic, int] | None:
             table = np.stack([*apart.sums.values(), tokens, sizes], 1)
 
-            def resampled(total: NDArray[np.float64]) -> dict[str, float]:
+            def figures_of(total: NDArray[np.float64]) -> dict[str, float]:
                 *sums, num_tokens, num_bytes = total.tolist()
                 return figures(dict(zip(apart.sums, sums, strict=True)), num_tokens, num_bytes)
 
-            return (lambda weights: each(weights @ table, resampled), len(sizes)) if apart.sums else None
+            return (lambda weights: each(weights @ table, figures_of), len(sizes)) if apart.sums else None
 
         if collator.nats_per_token:
             whole["unigram_entropy"] = entropy(np.bincount(sequences.ids, minlength=len(ordinary)) * ordinary)
         columns = {"document": np.arange(len(sizes)), "bytes": sizes, **apart.sums}
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        return Measured([dict(zip(columns, row, strict=True)) for row in rows], whole, apart.sums, weighted)
+        return Measured([dict(zip(columns, row, strict=True)) for row in rows], whole, apart.sums, statistic)

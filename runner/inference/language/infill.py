@@ -54,10 +54,10 @@ def open_model(run: str) -> Opened:
     except CustomCodeRefused:
         raise
     except Exception as error:  # of the hub, json, config or tokenizer
-        expected = "expected a run folder with the model/ that a run writes at its end"
+        expectation = "expected a run folder with the model/ that a run writes at its end"
         reason = cannot_load(folder, error)
         raise ValueError(
-            f"there is no trained model in {run!r}: {expected} ({reason}){meant_run(Path(run))}"
+            f"there is no trained model in {run!r}: {expectation} ({reason}){meant_run(Path(run))}"
         ) from error
 
 
@@ -73,13 +73,13 @@ def check_language_model(run: str, config: Any) -> None:
         return
     if not classes or type(config) not in MODEL_FOR_MASKED_LM_MAPPING or any(map(has_class, classes)):
         raise ValueError(f"the model in {run!r} is a {', '.join(classes)}, not a language model")
-    own = ", ".join(classes)
+    names = ", ".join(classes)
     try:  # the weights of a class of the user's own need the head of a masked language model
         read_as = type(load_trained(AutoModelForMaskedLM, model_folder(run))).__name__
     except ValueError as error:
-        raise ValueError(f"the model in {run!r} is a {own}, not a language model: {error}") from error
+        raise ValueError(f"the model in {run!r} is a {names}, not a language model: {error}") from error
     log.warning(
-        "the model in %s is a %s, which transformers does not have: it is read as a %s", run, own, read_as
+        "the model in %s is a %s, which transformers does not have: it is read as a %s", run, names, read_as
     )
 
 
@@ -101,13 +101,13 @@ class Masks(OfTexts):
 
     name, at_once = "infill", 256
 
-    def __init__(self, run: str, opened: Opened, changes: Settings) -> None:
+    def __init__(self, run: str, parts: Opened, changes: Settings) -> None:
         super().__init__(changes)
-        config, self.tokenizer = opened
+        config, self.tokenizer = parts
         check_language_model(run, config)
         ordinary = np.setdiff1d(np.arange(len(self.tokenizer)), self.tokenizer.all_special_ids)
-        pretrained = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
-        self.model = MaskedDiffusionLM(pretrained, ordinary).eval()
+        encoder = load_encoder(run, {}, self.tokenizer, new_vocabulary=False)
+        self.model = MaskedDiffusionLM(encoder, ordinary).eval()
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
         """Returns the filled-in texts, or with `top_k` the likeliest tokens; each batch after the first has its own seed.
@@ -121,26 +121,26 @@ class Masks(OfTexts):
         batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
         ids, longest = batch["input_ids"], longest_text(model.pretrained)
         if longest is not None and ids.shape[1] > longest:
-            found = f"the text has {ids.shape[1]} tokens"
-            raise ValueError(f"{found}, more than the {longest} that the model can take")
+            count = f"the text has {ids.shape[1]} tokens"
+            raise ValueError(f"{count}, more than the {longest} that the model can take")
         if not (ids == mask_id).any(dim=1).all():
             raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
         model.to(device)
         ids, attention_mask = ids.to(device), batch["attention_mask"].to(device)
         if options.top_k is not None:  # of each mask, while the other masks stay
-            masked = ids == mask_id
+            is_mask = ids == mask_id
             most = min(options.top_k, int((~model.special).sum()))
-            shares, tokens = mask_logits(model, ids, attention_mask, masked).softmax(-1).topk(most)
-            own = zip(*(each.split(masked.sum(1).tolist()) for each in (tokens, shares)), strict=True)
+            shares, tokens = mask_logits(model, ids, attention_mask, is_mask).softmax(-1).topk(most)
+            pairs = zip(*(each.split(is_mask.sum(1).tolist()) for each in (tokens, shares)), strict=True)
             guesses: list[PredictionRow] = []
-            for likeliest, probabilities in own:
+            for likeliest, probabilities in pairs:
                 words = [[tokenizer.decode([i]) for i in mask] for mask in likeliest.tolist()]
                 guesses.append({"predicted": words, "probability": probabilities.tolist()})
             return guesses
         seed = derive_seed(options.seed, number) % 2**63 if number else options.seed
         sampling = (options.steps, options.temperature, options.order, seed)
-        filled = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
-        return [{"predicted": one} for one in tokenizer.batch_decode(filled, skip_special_tokens=True)]
+        filled_ids = infill(model, ids, attention_mask, mask_id, *sampling).cpu()
+        return [{"predicted": one} for one in tokenizer.batch_decode(filled_ids, skip_special_tokens=True)]
 
 
 class Continuations(Masks):
@@ -148,32 +148,32 @@ class Continuations(Masks):
 
     name = "generation"
 
-    def __init__(self, run: str, opened: Opened, changes: Settings) -> None:
-        self.fills = str(objective_of(opened.config)).startswith("hybrid")
+    def __init__(self, run: str, parts: Opened, changes: Settings) -> None:
+        self.fills = str(objective_of(parts.config)).startswith("hybrid")
         if self.fills:
-            super().__init__(run, opened, changes)
+            super().__init__(run, parts, changes)
         else:
             OfTexts.__init__(self, changes)
-        self.tokenizer = opened.tokenizer
-        pretrained = load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
-        self.causal = CausalLM(pretrained).eval()
+        self.tokenizer = parts.tokenizer
+        encoder = load_encoder(run, {}, self.tokenizer, LANGUAGE_MODEL, new_vocabulary=False)
+        self.causal = CausalLM(encoder).eval()
 
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
         """Returns the continuation of each text, or the text with its masks filled in."""
-        kept, found = [], []
+        usable, predictions = [], []
         for place, row in enumerate(rows.rows, number * self.at_once):
             with rows.bad.row():
                 text = row.text(self.text_column, "data.text_column")
                 if self.fills and MASK in text:
-                    [predicted] = self.predict_texts([text], options, place)
+                    [prediction] = self.predict_texts([text], options, place)
                 elif options.top_k is not None:
                     raise ValueError(f"{row.where}: --top-k guesses masks, but this text is continued")
                 else:
                     seed = derive_seed(options.seed, place)
-                    predicted = {"predicted": self.continuation(text, options, seed)}
-                found.append({"text": text, **predicted})
-                kept.append(row)
-        return Kept(kept, found)
+                    prediction = {"predicted": self.continuation(text, options, seed)}
+                predictions.append({"text": text, **prediction})
+                usable.append(row)
+        return Kept(usable, predictions)
 
     def continuation(self, text: str, options: PredictOptions, seed: int) -> str:
         """Returns the continuation of a text, up to the end token, `max_new_tokens` or the model's longest text.
@@ -200,28 +200,28 @@ class Continuations(Masks):
             )
         end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         forbidden = sorted(special - {end})
-        asked = len(ids)
-        for step in range(min(most, (longest or asked + most) - asked)):
+        prompt_length = len(ids)
+        for step in range(min(most, (longest or prompt_length + most) - prompt_length)):
             with torch.no_grad():
                 row = torch.tensor([ids], device=device)
                 last = torch.tensor([len(ids) - 1], device=device)
                 states = self.causal.encode({"input_ids": row, "attention_mask": torch.ones_like(row)}, last)
                 scores = self.causal.logits(states[0, -1:])[0].double().cpu().numpy()
             scores[forbidden] = -np.inf
-            token = int(np.argmax(scores if temperature == 0 else drawn(scores / temperature, seed, step)))
+            token = int(np.argmax(scores if temperature == 0 else perturb(scores / temperature, seed, step)))
             if token == end:
                 break
             ids.append(token)
-        written = [str(tokenizer.decode(some, skip_special_tokens=True)) for some in (ids[:asked], ids)]
-        return written[1][len(written[0]) :]
+        texts = [str(tokenizer.decode(part, skip_special_tokens=True)) for part in (ids[:prompt_length], ids)]
+        return texts[1][len(texts[0]) :]
 
 
-def drawn(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
+def perturb(scores: NDArray[np.float64], seed: int, step: int) -> NDArray[np.float64]:
     """Returns scores [V] plus Gumbel noise keyed by seed, step and token: the argmax is a sample of the scores' softmax.
 
     Example:
         >>> scores = np.log([0.5, 0.25, 0.25])
-        >>> found = [int(np.argmax(drawn(scores, seed, step=0))) for seed in range(2000)]
+        >>> found = [int(np.argmax(perturb(scores, seed, step=0))) for seed in range(2000)]
         >>> np.round(np.bincount(found) / 2000, 1).tolist()
         [0.5, 0.3, 0.2]
     """

@@ -60,9 +60,9 @@ class OneMaskCollator(FlatCollator):
         lengths = tokenized["lengths"].astype(np.int64)
         places = np.cumsum(lengths) - lengths + tokenized["masked_places"]
         ids = tokenized["input_ids"]
-        labels, masked = np.full_like(ids, IGNORED), ids.copy()
-        labels[places], masked[places] = ids[places], self.mask_token_id
-        return {"input_ids": masked, "labels": labels}
+        labels, masked_ids = np.full_like(ids, IGNORED), ids.copy()
+        labels[places], masked_ids[places] = ids[places], self.mask_token_id
+        return {"input_ids": masked_ids, "labels": labels}
 
 
 def add_pseudo_perplexity(
@@ -84,32 +84,32 @@ def add_pseudo_perplexity(
         raise ValueError(
             "the model guesses next tokens, so its perplexity over documents is exact: leave out the pseudo-perplexity"
         )
-    chosen = np.unique(sequences.owners())
-    if num_documents is not None and num_documents < len(chosen):  # lower numbers choose some of higher ones
-        keys = sample_keys(seed, np.zeros_like(chosen), chosen, _STREAM)
-        chosen = np.sort(chosen[np.argsort(keys, kind="stable")[:num_documents]])
-    losses, tokens = (of_all[chosen] for of_all in pseudo_losses(language, sequences, chosen, report))
+    owners = np.unique(sequences.owners())
+    if num_documents is not None and num_documents < len(owners):  # lower numbers choose some of higher ones
+        keys = sample_keys(seed, np.zeros_like(owners), owners, _STREAM)
+        owners = np.sort(owners[np.argsort(keys, kind="stable")[:num_documents]])
+    losses, tokens = (of_all[owners] for of_all in pseudo_losses(language, sequences, owners, report))
 
-    def resampled(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def statistic(weights: Weights) -> dict[str, NDArray[np.float64]]:
         return {"pseudo_perplexity": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
 
     entry["metrics"]["pseudo_perplexity"] = float(np.exp(losses.sum() / tokens.sum()))
-    entry["pseudo_perplexity"] = {"documents": len(chosen), "tokens": int(tokens.sum())}
+    entry["pseudo_perplexity"] = {"documents": len(owners), "tokens": int(tokens.sum())}
     if resamples:
-        entry["intervals"] |= bootstrap(resampled, len(chosen), resamples, seed)
+        entry["intervals"] |= bootstrap(statistic, len(owners), resamples, seed)
 
 
 def pseudo_losses(
     language: LanguageModel,
     sequences: DocumentSequences,
-    chosen: NDArray[np.int64],
+    documents: NDArray[np.int64],
     report: Report | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Returns for each document [E] the negative pseudo-log-likelihood in nats and its tokens; both 0 if not `chosen`.
+    """Returns the negative pseudo-log-likelihood of each document [E] in nats, and its tokens; 0 outside of `documents`.
 
     Raises ValueError for a model that is not a masked language model, and for documents without a token.
     """
-    samples = np.flatnonzero(np.isin(sequences.owners(), chosen))
+    samples = np.flatnonzero(np.isin(sequences.owners(), documents))
     ids, lengths = sequences.gather(samples)
     ordinary = ~language.collator.is_special[ids]
     numbers, offsets = np.repeat(samples, lengths), positions(lengths.astype(np.int64))
@@ -119,10 +119,10 @@ def pseudo_losses(
     collator = OneMaskCollator(**tokenizer_arguments(language.tokenizer))
     language.model.by_row = True
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
-    computation = language.computation.bounded(language.computation.micro_batch_tokens or 16384)
-    given = language.model, collator, cast(Any, copies), computation
-    for passed in passes(*given, samples_at_once=2048, report=report):
-        apart.add(passed)
+    computation = language.computation.limit(language.computation.micro_batch_tokens or 16384)
+    arguments = language.model, collator, cast(Any, copies), computation
+    for result in passes(*arguments, samples_at_once=2048, report=report):
+        apart.add(result)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity needs a masked language model, which this model is not")
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)
@@ -134,25 +134,25 @@ def rows_of_pairs(pairs: list[MinimalPair], scores: NDArray[np.float64]) -> Iter
     `scores` [P, 2] are the model's log-probabilities of the right and the wrong sentence, in nats.
     """
     for number, (pair, (good, bad)) in enumerate(zip(pairs, scores.tolist(), strict=True)):
-        chosen = pair.good if good > bad else pair.bad
-        texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": chosen, "probability": None}
+        likelier = pair.good if good > bad else pair.bad
+        texts = {"text": pair.phenomenon, "gold": pair.good, "predicted": likelier, "probability": None}
         yield {"id": number, **texts, "log_likelihoods": [good, bad]}
 
 
 def entry_of_pairs(pairs: list[MinimalPair], scores: NDArray[np.float64]) -> Entry:
     """Returns the entry of `evaluation.json`; the accuracy is the mean over phenomena, where equal scores count 1/2."""
     names = sorted({pair.phenomenon for pair in pairs})
-    own = np.array([names.index(pair.phenomenon) for pair in pairs])
-    of_phenomena, right = np.eye(len(names))[own], (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
+    codes = np.array([names.index(pair.phenomenon) for pair in pairs])
+    of_phenomena, right = np.eye(len(names))[codes], (np.sign(scores[:, 0] - scores[:, 1]) + 1) / 2
 
     def accuracy(weights: Weights) -> NDArray[np.float64]:
-        drawn = weights @ of_phenomena
-        shares = (weights * right) @ of_phenomena / np.maximum(drawn, 1)
-        return np.array(shares.sum(1) / (drawn > 0).sum(1))
+        counts = weights @ of_phenomena
+        shares = (weights * right) @ of_phenomena / np.maximum(counts, 1)
+        return np.array(shares.sum(1) / (counts > 0).sum(1))
 
     ends = bootstrap(lambda weights: {"accuracy": accuracy(weights)}, len(pairs))
     table = [
-        {"phenomenon": name, "pairs": int((own == i).sum()), "accuracy": float(right[own == i].mean())}
+        {"phenomenon": name, "pairs": int((codes == i).sum()), "accuracy": float(right[codes == i].mean())}
         for i, name in enumerate(names)
     ]
     return {
@@ -177,9 +177,9 @@ class PairScorer(LanguageModel):
                 "random weights find the right sentence of a pair in half of the cases: name a trained model, "
                 "model=pretrained model.name_or_path=RUN"
             )
-        opened = open_model(name)
-        asked = "clm" if generates(opened.config) else None  # a hybrid model guesses next tokens too
-        super().__init__(name, opened, {}, asked)
+        parts = open_model(name)
+        objective = "clm" if generates(parts.config) else None  # a hybrid model guesses next tokens too
+        super().__init__(name, parts, {}, objective)
         self.computation, self.progress = computation.set_up(self.collator, self.model), progress
 
     def facts(self) -> dict[str, object]:

@@ -84,15 +84,15 @@ def attend(
     """
     implementation = module.config._attn_implementation
     attention = ALL_ATTENTION_FUNCTIONS.get_interface(implementation, eager_attention_forward)
-    packed = implementation not in ("eager", "sdpa") and kwargs.get("cu_seq_lens_q") is not None
-    if position_scores is not None and packed:
+    is_packed = implementation not in ("eager", "sdpa") and kwargs.get("cu_seq_lens_q") is not None
+    if position_scores is not None and is_packed:
         kwargs["position_scores"] = position_scores
     elif position_scores is not None:
-        added = position_scores(query, key)
+        bias = position_scores(query, key)
         if mask is not None and mask.dtype == torch.bool:
-            mask = added.masked_fill(~mask, torch.finfo(added.dtype).min)
+            mask = bias.masked_fill(~mask, torch.finfo(bias.dtype).min)
         else:
-            mask = added if mask is None else added + mask
+            mask = bias if mask is None else bias + mask
     dropout = module.config.attention_probs_dropout_prob if module.training else 0.0
     out, _ = attention(module, query, key, value, mask, scaling=scaling, dropout=dropout, **kwargs)
     return out.flatten(2)
@@ -173,11 +173,11 @@ class Body(PublishedEncoder):
         hidden = self.embeddings(inputs_embeds, position_ids, token_type_ids)
         mask = create_bidirectional_mask(self.config, hidden, attention_mask)
         keeps = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-        last, kept = hidden, [hidden]
+        last, hidden_states = hidden, [hidden]
         for last in self.states(hidden, mask, **kwargs):
-            kept += [last] if keeps else []
+            hidden_states += [last] if keeps else []
         last = self.final_norm(last)
-        return BaseModelOutput(last, (*kept[:-1], last) if keeps else None)
+        return BaseModelOutput(last, (*hidden_states[:-1], last) if keeps else None)
 
     def states(self, hidden: Tensor, mask: Tensor | None, **kwargs: object) -> Iterator[Tensor]:
         """Yields the hidden states behind each layer."""

@@ -30,7 +30,7 @@ class Headed(PublishedEncoder):
         self.add_head(config)
         self.post_init()
 
-    def encoded(self, input_ids: Tensor | None, arguments: dict[str, object]) -> BaseModelOutput:
+    def encode(self, input_ids: Tensor | None, arguments: dict[str, object]) -> BaseModelOutput:
         """Returns the outputs of the encoder for the arguments of a model."""
         arguments.pop("return_dict", None)
         return self.model(input_ids=input_ids, **arguments)
@@ -63,7 +63,7 @@ class ForMaskedLM(Headed):
         self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> MaskedLMOutput:
         """Logits [B, T, V], and the loss of labels [B, T] that are not -100."""
-        outputs = self.encoded(input_ids, kwargs)
+        outputs = self.encode(input_ids, kwargs)
         logits = self.decoder(self.head(outputs[0]))
         loss = None if labels is None else self.loss_function(logits, labels, self.config.vocab_size)
         return MaskedLMOutput(loss, logits, outputs.hidden_states)
@@ -89,16 +89,16 @@ class ForSequenceClassification(Headed):
         **kwargs: object,
     ) -> SequenceClassifierOutput:
         """Logits [B, C], and the loss of labels [B]."""
-        outputs = self.encoded(input_ids, {**kwargs, "attention_mask": attention_mask})
+        outputs = self.encode(input_ids, {**kwargs, "attention_mask": attention_mask})
         hidden = outputs[0]
         if self.config.classifier_pooling == "cls":
-            pooled = hidden[:, 0]
+            pooled_states = hidden[:, 0]
         elif attention_mask is None:
-            pooled = hidden.mean(1)
+            pooled_states = hidden.mean(1)
         else:
             seen = attention_mask[..., None].to(hidden.dtype)
-            pooled = (hidden * seen).sum(1) / seen.sum(1)
-        logits = self.classifier(pooled)
+            pooled_states = (hidden * seen).sum(1) / seen.sum(1)
+        logits = self.classifier(pooled_states)
         loss = None if labels is None else self.loss_function(labels, logits, self.config)
         return SequenceClassifierOutput(loss, logits, outputs.hidden_states)
 
@@ -115,7 +115,7 @@ class ForTokenClassification(Headed):
         self, input_ids: Tensor | None = None, labels: Tensor | None = None, **kwargs: object
     ) -> TokenClassifierOutput:
         """Logits [B, T, C], and the loss of labels [B, T] that are not -100."""
-        outputs = self.encoded(input_ids, kwargs)
+        outputs = self.encode(input_ids, kwargs)
         logits = self.classifier(self.dropout(outputs[0]))
         loss = None if labels is None else self.loss_function(logits, labels, self.config)
         return TokenClassifierOutput(loss, logits, outputs.hidden_states)
@@ -136,7 +136,7 @@ class ForQuestionAnswering(Headed):
         **kwargs: object,
     ) -> QuestionAnsweringModelOutput:
         """Logits [B, T] of first and last tokens, and the loss of positions [B]."""
-        outputs = self.encoded(input_ids, kwargs)
+        outputs = self.encode(input_ids, kwargs)
         starts, ends = self.qa_outputs(outputs[0]).unbind(-1)
         loss = None
         if start_positions is not None and end_positions is not None:

@@ -149,12 +149,12 @@ class GptBertLayer(GradientCheckpointingLayer):
     ) -> tuple[Tensor, list[Tensor]]:
         """Hidden states [B, T, D] and all outputs so far, to those behind the layer."""
         outputs = [*outputs, hidden + self.attn(hidden, mask, buckets, **kwargs)]
-        hidden = weighted(self.after_attn, outputs)
+        hidden = weighted_sum(self.after_attn, outputs)
         outputs = [*outputs, hidden + self.mlp(hidden)]
-        return weighted(self.after_mlp, outputs), outputs
+        return weighted_sum(self.after_mlp, outputs), outputs
 
 
-def weighted(weights: Tensor, outputs: list[Tensor]) -> Tensor:
+def weighted_sum(weights: Tensor, outputs: list[Tensor]) -> Tensor:
     """Returns the sum of outputs [B, T, D] with a weight each."""
     total = weights[0] * outputs[0]
     for weight, output in zip(weights[1:], outputs[1:], strict=True):

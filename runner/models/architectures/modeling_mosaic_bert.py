@@ -51,8 +51,8 @@ class MosaicBertEmbeddings(nn.Module):
 
     def forward(self, tokens: Tensor, _: Tensor, types: Tensor | None) -> Tensor:
         """Embeddings [B, T, D] of tokens of types [B, T], by default 0."""
-        added = self.type_embeddings.weight[0] if types is None else self.type_embeddings(types)
-        return self.drop(self.norm(tokens + added))
+        type_embeddings = self.type_embeddings.weight[0] if types is None else self.type_embeddings(types)
+        return self.drop(self.norm(tokens + type_embeddings))
 
 
 def slopes(num_heads: int, device: torch.device) -> Tensor:

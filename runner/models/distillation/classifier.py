@@ -14,12 +14,12 @@ from tiryns.runner import log
 from tiryns.runner.data.batches import flat_samples
 from tiryns.runner.data.labelled.labels import REGRESSION, SINGLE
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.store.writer import entering, key_of, locked
+from tiryns.runner.data.store.writer import entering, key_of, lock_of
 from tiryns.runner.models.distillation.losses import binary_divergence, divergence
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.finetuning import ClassLosses, SequenceClassifier
 from tiryns.runner.run.files import own_cache
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 
 class DistilledClassifier(Taught, SequenceClassifier):
@@ -31,7 +31,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
     Letters in shapes: D texts, C classes, N training samples.
     """
 
-    known: Tensor | None = None
+    cache: Tensor | None = None
     """The teacher's outputs, [N, C] in fp32; None until they are computed."""
 
     def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
@@ -44,34 +44,34 @@ class DistilledClassifier(Taught, SequenceClassifier):
                 there = data.transfer_batch_to_device(micro_batch, device, 0)
                 return teacher.outputs(there).logits
 
-            self.known = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
+            self.cache = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
 
     def taught(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the teacher's logits [D, C] for the texts of a micro-batch, at least fp32."""
-        if self.known is not None:
-            return self.known[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
+        if self.cache is not None:
+            return self.cache[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
         with torch.no_grad():
             logits: Tensor = self.teacher_on(self.pretrained.device).outputs(micro_batch).logits
-        return widened(logits)
+        return widen(logits)
 
     def class_losses(self, logits: Tensor, micro_batch: MicroBatch) -> ClassLosses:
-        found = super().class_losses(logits, micro_batch)
+        losses = super().class_losses(logits, micro_batch)
         label, teacher = self.options.label_weight, self.options.teacher_weight
         if not self.training:
-            return found
-        found = found._replace(total=label * found.total, each=label * found.each)
+            return losses
+        losses = losses._replace(total=label * losses.total, each=label * losses.each)
         if not teacher:
-            return found
-        added = self.divergence(logits, self.taught(micro_batch)).masked_fill(found.unknown, 0)
-        added = teacher * added
-        return found._replace(total=found.total + added.sum(), each=found.each + added)
+            return losses
+        divergences = self.divergence(logits, self.taught(micro_batch)).masked_fill(losses.unknown, 0)
+        divergences = teacher * divergences
+        return losses._replace(total=losses.total + divergences.sum(), each=losses.each + divergences)
 
-    def divergence(self, ours: Tensor, theirs: Tensor) -> Tensor:
+    def divergence(self, student: Tensor, teacher: Tensor) -> Tensor:
         """Returns the divergence [D] of each text's logits [D, C] from the teacher's logits [D, C]."""
         if self.problem_type == REGRESSION:
-            return functional.mse_loss(ours, theirs, reduction="none").sum(-1)
+            return functional.mse_loss(student, teacher, reduction="none").sum(-1)
         apart = divergence if self.problem_type == SINGLE else binary_divergence
-        return apart(ours, theirs, self.options.teacher_temperature)
+        return apart(student, teacher, self.options.teacher_temperature)
 
 
 PIECE = 1024
@@ -96,8 +96,8 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
             f"objective.cache_teacher needs samples by index, but {type(data).__name__} reads its data as a stream; "
             "set it to false"
         )
-    known = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
-    folder = own_cache() / "teachers" / key_of(known)
+    inputs = {"teacher": teacher, "data": samples.fingerprint, "layout": data.layout, "rows": AT_ONCE}
+    folder = own_cache() / "teachers" / key_of(inputs)
     pieces = {
         folder / f"{start // PIECE:06}.npy": range(start, min(start + PIECE, len(samples)))
         for start in range(0, len(samples), PIECE)
@@ -110,24 +110,24 @@ def outputs_of(data: Any, teacher: str, ask: Callable[[MicroBatch], Tensor], ran
                 continue
             with (
                 suppress(BlockingIOError),
-                locked(path, wait),
+                lock_of(path, wait),
             ):  # one that another process is at may be left to it
                 if not path.exists():
                     with entering(path) as partial_file, partial_file.open("wb") as file:
-                        np.save(file, _asked(data, pieces[path], ask))
+                        np.save(file, _compute_outputs(data, pieces[path], ask))
     return torch.from_numpy(np.concatenate([np.load(path) for path in names]))
 
 
 @torch.no_grad()
-def _asked(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
+def _compute_outputs(data: Any, numbers: range, ask: Callable[[MicroBatch], Tensor]) -> NDArray[np.float32]:
     """Returns the teacher's outputs for the samples `numbers`, computed in batches of `AT_ONCE`."""
     log.info("computing the teacher's outputs for samples %d to %d", numbers[0] + 1, numbers[-1] + 1)
     size = 1 if data.layout == "single" else AT_ONCE
-    found = []
+    outputs = []
     for start in range(numbers.start, numbers.stop, size):
-        chosen = np.arange(start, min(start + size, numbers.stop))
-        samples = np.stack([np.zeros_like(chosen), chosen], axis=1)
-        rows = np.arange(len(chosen))
+        indices = np.arange(start, min(start + size, numbers.stop))
+        samples = np.stack([np.zeros_like(indices), indices], axis=1)
+        rows = np.arange(len(indices))
         flat = flat_samples(data.train, 0, samples, rows, data.seed, 0, data.layout == "packed")
-        found.append(ask(data.collator(flat)).float().cpu())
-    return torch.cat(found).numpy()
+        outputs.append(ask(data.collator(flat)).float().cpu())
+    return torch.cat(outputs).numpy()

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 
 def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int | None = None) -> Tensor:
@@ -21,12 +21,12 @@ def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int 
         >>> divergence(logits, logits, 2.0).tolist(), bool(divergence(logits, -logits, 2.0) > 0)
         ([0.0], True)
     """
-    theirs, ours = widened(teacher) / temperature, (widened(student) / temperature).log_softmax(-1)
-    if top_k is not None and top_k < theirs.shape[-1]:
-        theirs, kept = theirs.topk(top_k)
-        ours = ours.gather(-1, kept)
-    wanted = theirs.log_softmax(-1)
-    return temperature**2 * functional.kl_div(ours, wanted, reduction="none", log_target=True).sum(-1)
+    logits, logs = widen(teacher) / temperature, (widen(student) / temperature).log_softmax(-1)
+    if top_k is not None and top_k < logits.shape[-1]:
+        logits, indices = logits.topk(top_k)
+        logs = logs.gather(-1, indices)
+    teacher_logs = logits.log_softmax(-1)
+    return temperature**2 * functional.kl_div(logs, teacher_logs, reduction="none", log_target=True).sum(-1)
 
 
 def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
@@ -36,11 +36,11 @@ def binary_divergence(student: Tensor, teacher: Tensor, temperature: float) -> T
         >>> round(binary_divergence(torch.tensor([[0.0]]), torch.tensor([[2.0]]), 1.0).item(), 4)
         0.3280
     """
-    ours, theirs = (
+    student_logs, teacher_logs = (
         torch.stack([functional.logsigmoid(x), functional.logsigmoid(-x)], -1)
-        for x in (widened(student) / temperature, widened(teacher) / temperature)
+        for x in (widen(student) / temperature, widen(teacher) / temperature)
     )
-    each = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(-1)
+    each = functional.kl_div(student_logs, teacher_logs, reduction="none", log_target=True).sum(-1)
     return temperature**2 * each.mean(-1)
 
 
@@ -51,7 +51,7 @@ def cosine_distance(student: Tensor, teacher: Tensor) -> Tensor:
         >>> cosine_distance(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 2.0]])).tolist()
         [1.0]
     """
-    return 1 - functional.cosine_similarity(widened(student), widened(teacher), dim=-1)
+    return 1 - functional.cosine_similarity(widen(student), widen(teacher), dim=-1)
 
 
 def matching_layers(student: int, teacher: int) -> list[tuple[int, int]]:

@@ -39,12 +39,12 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
     ) -> None:
         super().__init__(pretrained)
         self.learn_from(teacher, options)
-        ours, theirs = (model.config.get_text_config() for model in (pretrained, teacher.pretrained))
-        last = (ours.num_hidden_layers, theirs.num_hidden_layers)
+        config, other = (model.config.get_text_config() for model in (pretrained, teacher.pretrained))
+        last = (config.num_hidden_layers, other.num_hidden_layers)
         self.layers = matching_layers(*last) if options.hidden_layers == "uniform" else [last]
         self.widen: nn.Module | None = None
-        if options.hidden_weight and ours.hidden_size != theirs.hidden_size:
-            self.widen = nn.Linear(ours.hidden_size, theirs.hidden_size, bias=False)
+        if options.hidden_weight and config.hidden_size != other.hidden_size:
+            self.widen = nn.Linear(config.hidden_size, other.hidden_size, bias=False)
 
     def compile_core(self) -> None:
         super().compile_core()
@@ -54,14 +54,14 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
         hidden = self.options.hidden_weight
         if not (self.training and (self.options.teacher_weight or hidden)):
             return super().target_losses(micro_batch, positions)
-        ours, theirs = zip(*self.layers if hidden else self.layers[-1:], strict=True)
+        layers, teacher_layers = zip(*self.layers if hidden else self.layers[-1:], strict=True)
         with torch.no_grad():
-            taught = states_at(self.teacher_on(positions.device), micro_batch, positions, theirs)
-        found = states_at(self, micro_batch, positions, ours)
+            taught = states_at(self.teacher_on(positions.device), micro_batch, positions, teacher_layers)
+        states = states_at(self, micro_batch, positions, layers)
         factors = micro_batch.get("target_weights")
-        losses, correct = self.scored(found[-1], micro_batch["targets"], factors, positions, taught[-1])
+        losses, correct = self.scores_of(states[-1], micro_batch["targets"], factors, positions, taught[-1])
         if hidden:
-            distance = self.distance(found, taught)
+            distance = self.distance(states, taught)
             distance = hidden * (distance if factors is None else distance * factors)
             parts = distance.split([len(chunk) for chunk in losses])
             losses = [loss + part for loss, part in zip(losses, parts, strict=True)]
@@ -79,15 +79,15 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
             losses = options.label_weight * losses
         if taught and options.teacher_weight:
             with torch.no_grad():
-                theirs = self.teacher.logits(*taught)
-            apart = divergence(logits, theirs, options.teacher_temperature, options.top_k)
+                teacher_logits = self.teacher.logits(*taught)
+            apart = divergence(logits, teacher_logits, options.teacher_temperature, options.top_k)
             losses = losses + options.teacher_weight * apart
         return losses
 
-    def distance(self, ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> Tensor:
+    def distance(self, student: Sequence[Tensor], teacher: Sequence[Tensor]) -> Tensor:
         """Returns the mean over layers of the distances [N] of hidden states [N, H]."""
-        widened = ours if self.widen is None else [self.widen(states) for states in ours]
-        distances = [cosine_distance(*pair) for pair in zip(widened, theirs, strict=True)]
+        widened_states = student if self.widen is None else [self.widen(states) for states in student]
+        distances = [cosine_distance(*pair) for pair in zip(widened_states, teacher, strict=True)]
         return torch.stack(distances).mean(0)
 
 

@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from tiryns.runner.models.encoder import own_tokenizer
+from tiryns.runner.models.encoder import tokenizer_of_model
 from tiryns.runner.models.head import labels_of, order_of, reorder_labels
 from tiryns.runner.models.positions import check_length
 from tiryns.runner.models.weights import few, load_trained, load_weights
@@ -38,18 +38,18 @@ def load_teacher(
         # of an encoder alone a pooler that nothing has trained is left as it is drawn, and not asked
         model = load_weights(kind, path)[0] if auto == "AutoModel" else load_trained(kind, path)
         check_length(model, max_length)
-        known = None if tokenizer is None else own_tokenizer(name_or_path).get_vocab()
+        vocabulary = None if tokenizer is None else tokenizer_of_model(name_or_path).get_vocab()
     except ValueError as error:
         raise ValueError(f"objective.teacher: {error}") from error
-    if tokenizer is not None and known != tokenizer.get_vocab():
+    if tokenizer is not None and vocabulary != tokenizer.get_vocab():
         raise ValueError(
             f"objective.teacher: the model {name_or_path!r} has other tokens than the data; use its tokenizer: "
             f"data.tokenizer={model_folder(name_or_path)}"
         )
-    if labels and (theirs := labels_of(model.config)) != [*labels]:
-        if (order := order_of(theirs, labels)) is None:
+    if labels and (names := labels_of(model.config)) != [*labels]:
+        if (order := order_of(names, labels)) is None:
             raise ValueError(
-                f"objective.teacher: the model {name_or_path!r} was trained for {len(theirs)} labels ({few(theirs, 5)}), "
+                f"objective.teacher: the model {name_or_path!r} was trained for {len(names)} labels ({few(names, 5)}), "
                 f"the data has {len(labels)} ({few(labels, 5)}): set data.labels to the teacher's labels"
             )
         reorder_labels(model, order)
@@ -104,7 +104,7 @@ class Taught(WrappedModel):
     def try_padding(self) -> str:
         """As `TaskModel.try_padding`, for teacher and student."""
         try:
-            untried = self.teacher.try_padding()
+            reason = self.teacher.try_padding()
         except ValueError as error:
             raise ValueError(f"the teacher: {error}") from error
-        return untried or super().try_padding()
+        return reason or super().try_padding()

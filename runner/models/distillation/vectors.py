@@ -14,7 +14,7 @@ from tiryns.runner.models.distillation.losses import cosine_distance
 from tiryns.runner.models.distillation.teacher import Taught
 from tiryns.runner.models.embedding.contrastive import ContrastiveModel
 from tiryns.runner.models.embedding.losses import Pairs
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 from tiryns.runner.models.wrapped import WrappedModel
 
 
@@ -33,10 +33,10 @@ class DistilledVectors(Taught, ContrastiveModel):
         """As `Taught.learn_from`, with the map between widths."""
         super().learn_from(teacher, options)
         both = (self.pretrained, teacher.pretrained)
-        self.width, theirs = (int(model.config.get_text_config().hidden_size) for model in both)
+        self.width, teacher_width = (int(model.config.get_text_config().hidden_size) for model in both)
         self.widen = None
-        if self.options.teacher_weight and self.width != theirs:
-            self.widen = nn.Linear(self.width, theirs, bias=False)
+        if self.options.teacher_weight and self.width != teacher_width:
+            self.widen = nn.Linear(self.width, teacher_width, bias=False)
         return self
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
@@ -47,26 +47,26 @@ class DistilledVectors(Taught, ContrastiveModel):
         if "taught" not in micro_batch:
             with torch.no_grad():
                 hidden = self.teacher_on(vectors.device).encode(micro_batch)
-                micro_batch["taught"] = pooled(hidden, micro_batch, self.texts.pooling).to(vectors.dtype)
+                micro_batch["taught"] = pool(hidden, micro_batch, self.texts.pooling).to(vectors.dtype)
         return torch.cat([vectors, micro_batch["taught"]], 1)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """Returns the weighted sum of both losses over the rows of a batch, 0-dim; in evaluation only the pairs' loss."""
-        ours, theirs = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
-        found = super().loss(pairs._replace(vectors=ours), temperature)
+        vectors, teacher_vectors = pairs.vectors[..., : self.width], pairs.vectors[..., self.width :]
+        loss = super().loss(pairs._replace(vectors=vectors), temperature)
         if not self.training:
-            return found
-        found = self.options.label_weight * found
+            return loss
+        loss = self.options.label_weight * loss
         if not self.options.teacher_weight:
-            return found
+            return loss
         there = pairs.text_ids != 0
         if self.pair_loss.kind in (*SCORED, MARGIN):
             there = there & ~pairs.scores.isnan()[:, None]
-        apart = cosine_distance(ours if self.widen is None else self.widen(ours), theirs)
+        apart = cosine_distance(vectors if self.widen is None else self.widen(vectors), teacher_vectors)
         of_rows = apart.masked_fill(~there, 0).sum(1) / there.sum(1).clamp(min=1)
-        return found + self.options.teacher_weight * of_rows.sum()
+        return loss + self.options.teacher_weight * of_rows.sum()
 
     def loss_parameters(self) -> list[nn.Parameter]:
         """Returns the parameters of the loss of pairs, and of the map between widths."""
-        own = [] if self.widen is None else list(self.widen.parameters())
-        return [*super().loss_parameters(), *own]
+        parameters = [] if self.widen is None else list(self.widen.parameters())
+        return [*super().loss_parameters(), *parameters]

@@ -16,9 +16,9 @@ from tiryns.conf.objective import contrastive as conf
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.folder import Embedding
 from tiryns.runner.models.embedding.losses import PairLoss, Pairs
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 from tiryns.runner.models.wrapped import WrappedModel
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 POOLS = "add_pooling_layer"
 """The argument with which an encoder of transformers is built with or without a pooler."""
@@ -62,10 +62,10 @@ class PairsModel(WrappedModel):
         vectors = self.vectors_of(micro_batch)
         pairs = self.rows_of(vectors, [micro_batch], whole_batch=False)
         with torch.autocast(vectors.device.type, enabled=False):
-            found = {"vectors": vectors, "loss": self.batch_loss(pairs)}
+            output = {"vectors": vectors, "loss": self.batch_loss(pairs)}
         if not self.training:
-            found["rows"], found["temperature"] = pairs.vectors, self.temperature.expand(len(pairs.vectors))
-        return found
+            output["rows"], output["temperature"] = pairs.vectors, self.temperature.expand(len(pairs.vectors))
+        return output
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the vectors of each text of a micro-batch [X, ...], in fp32 or wider."""
@@ -74,10 +74,10 @@ class PairsModel(WrappedModel):
     def batch_loss(self, pairs: Pairs) -> Tensor:
         """Returns the sum of the losses of the rows that have a query, 0-dim."""
         there = pairs.text_ids[:, 0] != 0
-        known = pairs if there.all() else pairs.some(there)
-        if not len(known.scores):
+        rows = pairs if there.all() else pairs.select(there)
+        if not len(rows.scores):
             return (pairs.vectors.sum() + self.temperature) * 0
-        return self.loss(known, self.temperature)
+        return self.loss(rows, self.temperature)
 
     def loss(self, pairs: Pairs, temperature: Tensor) -> Tensor:
         """Returns the sum of the losses of the rows of a batch, 0-dim."""
@@ -89,9 +89,9 @@ class PairsModel(WrappedModel):
         With `whole_batch` rows have the batch's order, and a row is 0 if it is left out or not in these micro-batches.
         """
         places = torch.cat([self.places(micro_batch, whole_batch) for micro_batch in micro_batches])
-        given: Sequence[Any] = micro_batches
+        batches: Sequence[Any] = micro_batches
         fields = ("text_ids", "match_ids", "scores", "batch_places")
-        ids, matches, scores, rows = (torch.cat([one[name] for one in given]) for name in fields)
+        ids, matches, scores, rows = (torch.cat([one[name] for one in batches]) for name in fields)
         num_rows = micro_batches[0]["batch_size"] if whole_batch else len(rows)
         rows = rows if whole_batch else torch.arange(num_rows, device=rows.device)
 
@@ -126,9 +126,9 @@ class PairsModel(WrappedModel):
 class ContrastiveModel(PairsModel):
     """An encoder with pooling, which makes one vector for each text."""
 
-    def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *given: Any) -> None:
+    def __init__(self, pretrained: PreTrainedModel, loss: PairLoss, *arguments: Any) -> None:
         """As `PairsModel`; raises ValueError if one of the loss's `dimensions` exceeds the size of vectors."""
-        super().__init__(pretrained, loss, *given)
+        super().__init__(pretrained, loss, *arguments)
         leave_out_pooler(pretrained.base_model)
         self.embedding = self.texts
         width = pretrained.config.get_text_config().hidden_size
@@ -139,7 +139,7 @@ class ContrastiveModel(PairsModel):
 
     def vectors_of(self, micro_batch: MicroBatch) -> Tensor:
         hidden = self.encode(micro_batch)
-        return widened(pooled(hidden, micro_batch, self.texts.pooling))
+        return widen(pool(hidden, micro_batch, self.texts.pooling))
 
 
 def leave_out_pooler(encoder: Any) -> None:
@@ -153,7 +153,7 @@ def leave_out_pooler(encoder: Any) -> None:
         pooler.requires_grad_(False)
 
 
-def loaded_without_pooler(encoder: object) -> dict[str, bool]:
+def options_without_pooler(encoder: object) -> dict[str, bool]:
     """Returns the arguments that load an encoder without a new, random pooler; empty if `encoder` has a pooler."""
     lacks = POOLS in inspect.signature(type(encoder)).parameters and getattr(encoder, "pooler", None) is None
     return {POOLS: False} if lacks else {}

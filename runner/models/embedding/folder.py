@@ -25,7 +25,7 @@ POOLINGS = {
 """The config field of each pooling in version 5, by the pooling's name in version 6."""
 
 OURS = ("cls", "mean", "max")
-"""Poolings that `pooled` knows."""
+"""Poolings that `pool` knows."""
 
 ABSENT = {
     f"_raise_exceptions_for_{flag}": False for flag in ("missing_entries", "connection_errors", "gated_repo")
@@ -63,11 +63,11 @@ class Embedding(NamedTuple):
         if name is None:
             return self.prompts.get(self.default_prompt, "") if self.default_prompt else ""
         same_as = (name, *PASSAGE) if name in PASSAGE else (name,)
-        named = [self.prompts[other] for other in same_as if other in self.prompts]
-        if not named and name not in ("query", *PASSAGE):
-            known = ", ".join(sorted({"query", "passage", *self.prompts}))
-            raise ValueError(f"prompt={name} is none of the model's: expected {known}")
-        return next(iter(filter(None, named)), "")
+        prompts = [self.prompts[other] for other in same_as if other in self.prompts]
+        if not prompts and name not in ("query", *PASSAGE):
+            names = ", ".join(sorted({"query", "passage", *self.prompts}))
+            raise ValueError(f"prompt={name} is none of the model's: expected {names}")
+        return next(iter(filter(None, prompts)), "")
 
 
 def prompts_of(query: str, passage: str) -> dict[str, str]:
@@ -163,8 +163,8 @@ def _read(path: str, modules: object) -> Embedding:
     ):
         raise _UnknownModule(f"no list of modules with type and path in {MODULES}")
     kinds = [module["type"].rpartition(".")[2] for module in modules]
-    normalised = kinds[2:] == ["Normalize"]
-    if kinds[:2] != ["Transformer", "Pooling"] or (kinds[2:] and not normalised):
+    unit_length = kinds[2:] == ["Normalize"]
+    if kinds[:2] != ["Transformer", "Pooling"] or (kinds[2:] and not unit_length):
         raise _UnknownModule(f"the modules {', '.join(kinds)}")
     if modules[0]["path"]:
         raise _UnknownModule(f"its Transformer in {modules[0]['path']!r} instead of beside {MODULES}")
@@ -173,20 +173,20 @@ def _read(path: str, modules: object) -> Embedding:
     pooling = _content(path, f"{place}/config.json")
     if pooling is None:
         raise _UnknownModule(f"no {place}/config.json")
-    length, known = _content(path, LENGTH) or {}, _content(path, PROMPTS) or {}
+    length, config = _content(path, LENGTH) or {}, _content(path, PROMPTS) or {}
     if length.get("do_lower_case"):
         raise _UnknownModule("do_lower_case, which the tokenizer does not do")
-    prompts = {name: text for name, text in (known.get("prompts") or {}).items() if text is not None}
+    prompts = {name: text for name, text in (config.get("prompts") or {}).items() if text is not None}
     return Embedding(
-        _pooling(pooling), normalised, prompts, known.get("default_prompt_name"),
-        length.get("max_seq_length"), known.get("similarity_fn_name") or "cosine",
+        _pooling(pooling), unit_length, prompts, config.get("default_prompt_name"),
+        length.get("max_seq_length"), config.get("similarity_fn_name") or "cosine",
     )  # fmt: skip
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
     """Returns the name of the pooling in a config of version 5 or 6."""
-    given = config.get("pooling_mode") or [name for name, field in POOLINGS.items() if config.get(field)]
-    modes = [given] if isinstance(given, str) else list(given) or ["mean"]
+    setting = config.get("pooling_mode") or [name for name, field in POOLINGS.items() if config.get(field)]
+    modes = [setting] if isinstance(setting, str) else list(setting) or ["mean"]
     if len(modes) > 1 or modes[0] not in OURS:
         raise _UnknownModule(f"the pooling {' and '.join(modes)}")
     if not config.get("include_prompt", True):
@@ -212,20 +212,20 @@ def settle_embedding(config: DictConfig) -> None:
     trained here.
     """
     name = config.model.get("name_or_path")
-    found = read_embedding(name) if name else None
-    kept, changed = found or Embedding("mean", normalised=True), []
+    embedding = read_embedding(name) if name else None
+    defaults, differences = embedding or Embedding("mean", normalised=True), []
     for group, field, value in (
-        ("objective", "pooling", kept.pooling),
-        ("objective", "normalised", kept.normalised),
-        ("data", "query_prompt", kept.prompt("query")),
-        ("data", "passage_prompt", kept.prompt("passage")),
+        ("objective", "pooling", defaults.pooling),
+        ("objective", "normalised", defaults.normalised),
+        ("data", "query_prompt", defaults.prompt("query")),
+        ("data", "passage_prompt", defaults.prompt("passage")),
     ):
         if field not in config[group]:
             continue
-        given = config[group][field]
-        if given is None:
+        setting = config[group][field]
+        if setting is None:
             config[group][field] = value
-        elif given != value:
-            changed.append(f"{group}.{field}={given!r} instead of {value!r}")
-    if found is not None and changed:
-        log.info("other than in the folder of sentence-transformers %s: %s", name, ", ".join(changed))
+        elif setting != value:
+            differences.append(f"{group}.{field}={setting!r} instead of {value!r}")
+    if embedding is not None and differences:
+        log.info("other than in the folder of sentence-transformers %s: %s", name, ", ".join(differences))

@@ -29,7 +29,7 @@ class Pairs(NamedTuple):
     scores: Tensor
     """[D], NaN for no score."""
 
-    def some(self, rows: slice | Tensor) -> "Pairs":
+    def select(self, rows: slice | Tensor) -> "Pairs":
         """Returns the rows of a slice or of a bool mask [D]."""
         return Pairs(*(part[rows] for part in self))
 
@@ -88,7 +88,7 @@ class PairLoss(NamedTuple):
         that score higher than the query's own passage by more than `margin` (arXiv 1807.03748; hard negatives as in arXiv
         2004.04906). A `symmetric` loss is the mean of this sum and the sum over passages with queries as candidates.
         """
-        vectors = self.similarity.prepared(pairs.vectors)
+        vectors = self.similarity.prepare(pairs.vectors)
         queries, passages = vectors[:, 0], vectors[:, 1]
         candidates = vectors[:, 1:].transpose(0, 1).flatten(0, 1)
         losses = self._sum_in_chunks(queries, candidates, pairs, temperature, backwards=False)
@@ -102,22 +102,22 @@ class PairLoss(NamedTuple):
         """Returns the sum of losses over anchors, in chunks that are computed again in the backward pass."""
         size = max(1, COSINES_AT_ONCE // (len(candidates) * self.similarity.products(candidates)))
 
-        def some(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
+        def loss(anchors: Tensor, candidates: Tensor, temperature: Tensor, start: int) -> Tensor:
             rows = slice(start, start + len(anchors))
-            own = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
-            score = self.similarity.transposed if backwards else self.similarity.matrix
+            positives = torch.arange(rows.start, rows.stop, device=anchors.device)[:, None]
+            score = self.similarity.transpose if backwards else self.similarity.matrix
             scores = score(anchors, candidates)
-            left_out = false_negatives(pairs, rows, backwards)
+            mask = false_negatives(pairs, rows, backwards)
             if self.margin is not None:
-                limit = scores.detach().gather(1, own) + self.margin
-                left_out = (left_out | (scores.detach() > limit)).scatter(1, own, value=False)
-            logits = (scores / temperature).masked_fill(left_out, -torch.inf)
-            return functional.cross_entropy(logits, own[:, 0], reduction="sum")
+                limit = scores.detach().gather(1, positives) + self.margin
+                mask = (mask | (scores.detach() > limit)).scatter(1, positives, value=False)
+            logits = (scores / temperature).masked_fill(mask, -torch.inf)
+            return functional.cross_entropy(logits, positives[:, 0], reduction="sum")
 
         if len(anchors) <= size:
-            return some(anchors, candidates, temperature, 0)
+            return loss(anchors, candidates, temperature, 0)
         chunks = [(anchors[start : start + size], start) for start in range(0, len(anchors), size)]
-        sums = [checkpoint(some, part, candidates, temperature, i, use_reentrant=False) for part, i in chunks]
+        sums = [checkpoint(loss, part, candidates, temperature, i, use_reentrant=False) for part, i in chunks]
         return torch.stack(sums).sum()
 
 
@@ -131,21 +131,21 @@ def false_negatives(pairs: Pairs, rows: slice, backwards: bool) -> Tensor:
     queries, passages = ids[:, 0], ids[:, 1]
     same = (queries[rows, None] == queries) | ((matches[rows, None] == matches) & (matches != 0))
     if backwards:
-        found = same | (passages[rows, None] == passages) | (passages[rows, None] == queries)
+        mask = same | (passages[rows, None] == passages) | (passages[rows, None] == queries)
     else:
         others = ids[:, 1:].T.flatten()
-        found = (passages[rows, None] == others) | (queries[rows, None] == others) | (others == 0)
-        found[:, : len(ids)] |= same
-    own = torch.arange(len(ids), device=ids.device)[rows, None]
-    return found.scatter(1, own, value=False)
+        mask = (passages[rows, None] == others) | (queries[rows, None] == others) | (others == 0)
+        mask[:, : len(ids)] |= same
+    positives = torch.arange(len(ids), device=ids.device)[rows, None]
+    return mask.scatter(1, positives, value=False)
 
 
 def ranks(pairs: Pairs, similarity: DotProduct = COSINE) -> Tensor:
     """Returns the rank [D], int64 from 1, of each query's own passage among the candidates of the batch."""
-    vectors = similarity.prepared(pairs.vectors)
+    vectors = similarity.prepare(pairs.vectors)
     scores = similarity.matrix(vectors[:, 0], vectors[:, 1:].transpose(0, 1).flatten(0, 1))
-    own = scores.diagonal()[:, None]
-    above = (scores > own) & ~false_negatives(pairs, slice(0, len(scores)), backwards=False)
+    positive_scores = scores.diagonal()[:, None]
+    above = (scores > positive_scores) & ~false_negatives(pairs, slice(0, len(scores)), backwards=False)
     return 1 + above.sum(1)
 
 
@@ -159,16 +159,16 @@ def cosent(pairs: Pairs, temperature: Tensor) -> Tensor:
 
     CoSENT (Su 2022, https://kexue.fm/archives/8847).
     """
-    known = ~pairs.scores.isnan()
+    has_score = ~pairs.scores.isnan()
     cosines, scores = pair_cosines(pairs) / temperature, pairs.scores
     wrong = (cosines[:, None] - cosines).masked_fill(~(scores[:, None] < scores), -torch.inf)
-    return torch.cat([wrong.new_zeros(1), wrong.flatten()]).logsumexp(0) * known.sum()
+    return torch.cat([wrong.new_zeros(1), wrong.flatten()]).logsumexp(0) * has_score.sum()
 
 
-def squared_errors(found: Tensor, scores: Tensor) -> Tensor:
-    """Returns the sum of (found_i - score_i)^2 over rows that have a score."""
+def squared_errors(predictions: Tensor, scores: Tensor) -> Tensor:
+    """Returns the sum of (prediction_i - score_i)^2 over rows that have a score."""
     unknown = scores.isnan()
-    return (found - scores.masked_fill(unknown, 0.0)).masked_fill(unknown, 0.0).square().sum()
+    return (predictions - scores.masked_fill(unknown, 0.0)).masked_fill(unknown, 0.0).square().sum()
 
 
 def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> Tensor:
@@ -179,8 +179,8 @@ def margin_divergences(margins: Tensor, scores: Tensor, temperature: Tensor) -> 
     """
     unknown = scores.isnan()
     both = (margins, scores.masked_fill(unknown, 0.0).to(margins.dtype))
-    ours, theirs = (
+    student_logs, teacher_logs = (
         torch.stack([margin / temperature, torch.zeros_like(margin)], 1).log_softmax(1) for margin in both
     )
-    divergences = functional.kl_div(ours, theirs, reduction="none", log_target=True).sum(1)
+    divergences = functional.kl_div(student_logs, teacher_logs, reduction="none", log_target=True).sum(1)
     return temperature**2 * divergences.masked_fill(unknown, 0.0).sum()

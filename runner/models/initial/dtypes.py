@@ -35,7 +35,7 @@ STORED = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 class _Run(NamedTuple):
     """The type in which a run holds its models, and a line of text about each file that has another type."""
 
-    trained: torch.dtype
+    dtype: torch.dtype
     lines: list[str]
 
 
@@ -78,7 +78,7 @@ def weights_of(precision: object) -> Iterator[list[str]]:
 def as_held(model: Model) -> Model:
     """Converts a model that was built in a run, in place, to the dtype in which the run loads models."""
     run = _run.get()
-    wide = run is not None and run.trained == torch.float64
+    wide = run is not None and run.dtype == torch.float64
     return model.double() if wide else model
 
 
@@ -87,13 +87,13 @@ def load_model(auto: type, path: str, **options: object) -> Any:
 
     Raises CustomCodeRefused, or an error of transformers.
     """
-    saved, run = saved_dtypes(path), _run.get()
-    wide = torch.float64 in saved if run is None else run.trained == torch.float64
-    loaded = from_pretrained(auto, path, dtype=torch.float64 if wide else torch.float32, **options)
-    if run is not None and saved - {run.trained}:
-        line = f"{names_of(saved)} in {path}, held in {names_of({run.trained})}"
+    dtypes, run = saved_dtypes(path), _run.get()
+    wide = torch.float64 in dtypes if run is None else run.dtype == torch.float64
+    model = from_pretrained(auto, path, dtype=torch.float64 if wide else torch.float32, **options)
+    if run is not None and dtypes - {run.dtype}:
+        line = f"{names_of(dtypes)} in {path}, held in {names_of({run.dtype})}"
         run.lines.extend([] if line in run.lines else [line])
-    return loaded
+    return model
 
 
 def saved_dtypes(path: str) -> set[torch.dtype]:
@@ -103,8 +103,8 @@ def saved_dtypes(path: str) -> set[torch.dtype]:
         for file in _files(path):
             with safe_open(file, framework="pt") as tensors:  # which reads the header alone
                 names |= {tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118  no mapping
-        if found := {STORED[name] for name in names if name in STORED}:
-            return found
+        if dtypes := {STORED[name] for name in names if name in STORED}:
+            return dtypes
         config = json.loads(Path(str(cached_file(path, "config.json"))).read_text())
         dtype = getattr(torch, str(config.get("dtype") or config.get("torch_dtype")), None)
         return {dtype} if isinstance(dtype, torch.dtype) else set()

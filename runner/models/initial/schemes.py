@@ -29,8 +29,8 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
     Raises:
         ValueError: the layers of this architecture have other names than the scheme knows.
     """
-    known = parts(model)
-    _check_layers(known, scheme, model.config.model_type)
+    parts_by_name = parts(model)
+    _check_layers(parts_by_name, scheme, model.config.model_type)
     width, layers = model.config.hidden_size, model.config.num_hidden_layers
     paddings = {
         id(module.weight): module.padding_idx
@@ -39,7 +39,7 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
     }
     outputs = model.get_output_embeddings()
     decoder = getattr(outputs, "weight", None)
-    for name, (parameter, role, place) in known.items():
+    for name, (parameter, role, place) in parts_by_name.items():
         if role not in ("embedding", "matrix", "projection", "head") or parameter.ndim < 2:
             continue
         if scheme == "gpt_bert":
@@ -57,10 +57,10 @@ def initialise(model: PreTrainedModel, scheme: str) -> None:
             parameter[paddings[id(parameter)]] = 0
 
 
-def _check_layers(known: dict[str, Part], scheme: str, architecture: str) -> None:
+def _check_layers(parts_by_name: dict[str, Part], scheme: str, architecture: str) -> None:
     """Raises ValueError unless each layer has two projections back (gpt_bert: matrices inside and outside attention)."""
     layers: dict[tuple[str, int], list[str]] = {}
-    for name, part in known.items():
+    for name, part in parts_by_name.items():
         if part.place.layer is not None and part.role == "matrix":
             layers.setdefault((part.place.tower, part.place.layer), []).append(name)
     for names in layers.values():

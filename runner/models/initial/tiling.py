@@ -32,14 +32,14 @@ def tile(model: PreTrainedModel, source: PreTrainedModel) -> None:
     """
     new, old = model.config, source.config
     _check_sizes(new, old)
-    theirs = dict(source.named_parameters(remove_duplicate=False))
+    weights = dict(source.named_parameters(remove_duplicate=False))
     for name, (parameter, role, place) in parts(model).items():
         there = name
         if place.layer is not None:
             layer = round(place.layer * old.num_hidden_layers / new.num_hidden_layers)
             there = LAYER.sub(str(min(layer, old.num_hidden_layers - 1)), name, count=1)
-        if there in theirs:
-            tensor: Tensor = theirs[there]
+        if there in weights:
+            tensor: Tensor = weights[there]
             for axis, (before, after) in enumerate(zip(tensor.shape, parameter.shape, strict=True)):
                 if before != after:
                     counts = (3,) if axis == 0 and FUSED.search(name) else (1, 2)
@@ -86,15 +86,15 @@ def _places(
     """Returns the old index of each new index in a dimension of any of `counts` equal parts; ValueError if none fits."""
     for count in counts:
         for field in SIDES:
-            ours, theirs = getattr(new, field, None), getattr(old, field, None)
-            if ours and theirs and (count * theirs, count * ours) == (before, after):
-                offset = (ours - theirs) // 2
+            new_size, old_size = getattr(new, field, None), getattr(old, field, None)
+            if new_size and old_size and (count * old_size, count * new_size) == (before, after):
+                offset = (new_size - old_size) // 2
                 if field == "hidden_size":
                     offset -= offset % _head_size(old)
                 elif field == "max_position_embeddings":
                     offset = 0
-                places = (torch.arange(ours) - offset) % theirs
-                return torch.cat([places + part * theirs for part in range(count)])
+                places = (torch.arange(new_size) - offset) % old_size
+                return torch.cat([places + part * old_size for part in range(count)])
     raise ValueError(
         f"model.tiled_from: {name!r} has a side of {before} there and {after} here; only {', '.join(SIDES)} may grow"
     )

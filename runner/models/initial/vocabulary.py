@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from tiryns.runner.optim.roles import parts
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 ROLES = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token", "bos_token", "eos_token")
 
@@ -38,16 +38,16 @@ def fit_vocabulary(
             f"the new tokenizer's is {new.pad_token_id} and must be the same"
         )
     sources = sources_of(old, new)
-    made = {}
+    new_tables = {}
     for table in _tables(model):
-        rows = widened(table)
+        rows = widen(table)
         mean, std = rows.mean(0), rows.std(0)
-        filled = [rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]
-        made[id(table)] = torch.nn.Parameter(torch.stack(filled).to(table.dtype))
+        embeddings = [rows[ids].mean(0) if ids else torch.normal(mean, std) for ids in sources]
+        new_tables[id(table)] = torch.nn.Parameter(torch.stack(embeddings).to(table.dtype))
     for module in model.modules():
         for name, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
-            if id(parameter) in made:
-                setattr(module, name, made[id(parameter)])  # a tied one in each of its places
+            if id(parameter) in new_tables:
+                setattr(module, name, new_tables[id(parameter)])  # a tied one in each of its places
                 for size in SIZES:
                     if hasattr(module, size):
                         setattr(module, size, len(new))
@@ -61,14 +61,14 @@ def fit_vocabulary(
 
 def sources_of(old: PreTrainedTokenizerBase, new: PreTrainedTokenizerBase) -> list[list[int]]:
     """Returns for each new id a list of old ids, whose mean embedding it takes; an empty list if it is drawn."""
-    known = old.get_vocab()
+    vocabulary = old.get_vocab()
     roles = {
         getattr(new, role): getattr(old, role) for role in ROLES if getattr(new, role) and getattr(old, role)
     }
     sources: list[list[int]] = [[] for _ in range(len(new))]
     for token, number in new.get_vocab().items():
-        if token in roles or token in known:
-            sources[number] = [known[roles.get(token, token)]]
+        if token in roles or token in vocabulary:
+            sources[number] = [vocabulary[roles.get(token, token)]]
             continue
         text = new.convert_tokens_to_string([token]).removeprefix("##")
         pieces = old(text, add_special_tokens=False)["input_ids"]

@@ -37,7 +37,7 @@ from tiryns.runner.models.packed.dropout import DroppedAttention, can_drop, plai
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.flash_documents import flash_attention
 from tiryns.runner.models.packed.kernels import flash_kernel, gpu_has_flash
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 NAME = "packed_documents"
 """The name of this attention in transformers."""
@@ -84,9 +84,9 @@ def packed_attention(
         return _each_way(module, states, causal, options)[None], None
     if getattr(module, "is_causal", False) if causal is None else causal:
         options = options._replace(sides=(before, 0))
-    chosen = chosen_queries(module)
-    if chosen is not None and _takes_chosen(options, max_length_q, query):
-        return _attend_chosen(module, states, cu_seq_lens_q, options, chosen)[None], None
+    queries = chosen_queries(module)
+    if queries is not None and _takes_chosen(options, max_length_q, query):
+        return _attend_chosen(module, states, cu_seq_lens_q, options, queries)[None], None
     return _attend(module, states, cu_seq_lens_q, max_length_q, options)[None], None
 
 
@@ -95,22 +95,22 @@ def _attend(
 ) -> Tensor:
     """Returns the attention [T, N, H] by the available kernel."""
     query, compiling = states[0], torch.compiler.is_compiling()
-    flash = options.added is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
+    flash = options.bias is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
     if flash and options.dropout == 0 and query.device.type == "cpu":
-        q, k, v = (widened(x) for x in states)  # backward in bf16 is up to ten times slower
+        q, k, v = (widen(x) for x in states)  # backward in bf16 is up to ten times slower
         return flash_attention(q, k, v, cu_seqlens, options).to(query.dtype)
     if flash and _has_flash(query):
         kernel = flash_kernel(options.sides, options.scale, query.shape[-1], options.dropout)
         if kernel is not None:
             return kernel(*states, cu_seqlens, cu_seqlens, longest, longest)
     if query.device.type != "cpu" and (len(cu_seqlens) - 1) * longest <= _MOST_PLACES * len(query):
-        return _padded(states, cu_seqlens, longest, options)
+        return _attend_padded(states, cu_seqlens, longest, options)
     return _loop(module, states, cu_seqlens, options)
 
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
     """Whether a CPU can compute chosen queries alone: in eager mode, if tokens see whole documents of up to `longest`."""
-    plain = sees_all(longest, *options.sides) and options.added is None
+    plain = sees_all(longest, *options.sides) and options.bias is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
     return plain and drops and eager and torch.backends.cuda.flash_sdp_enabled()
@@ -121,15 +121,15 @@ def _attend_chosen(
 ) -> Tensor:
     """Returns the attention [T, N, H] of the chosen queries, zeros for the others."""
     query, key, value = states
-    q, k, v = (widened(x) for x in (query.index_select(0, chosen.positions), key, value))
+    q, k, v = (widen(x) for x in (query.index_select(0, chosen.positions), key, value))
     options = options._replace(sides=(-1, -1))
     if options.dropout == 0:
-        found = flash_attention(q, k, v, cu_seqlens, options, chosen)
+        out = flash_attention(q, k, v, cu_seqlens, options, chosen)
     else:
         keys = current_keys()
         mine = None if keys is None else keys.of_queries(module)[chosen.positions]
-        found = DroppedAttention.apply(q, k, v, cu_seqlens, options._replace(keys=mine), chosen)
-    return torch.zeros_like(query).index_copy(0, chosen.positions, found.to(query.dtype))
+        out = DroppedAttention.apply(q, k, v, cu_seqlens, options._replace(keys=mine), chosen)
+    return torch.zeros_like(query).index_copy(0, chosen.positions, out.to(query.dtype))
 
 
 @torch.compiler.disable
@@ -144,11 +144,11 @@ def _each_way(module: torch.nn.Module, states: States, parts: dict[str, Any], op
     outs = []
     for name in ("both", "causal"):
         mine = parts[name]["tokens"]
-        some = (q.index_select(0, mine), k.index_select(0, mine), v.index_select(0, mine))
+        part_states = (q.index_select(0, mine), k.index_select(0, mine), v.index_select(0, mine))
         extent = (parts[name]["cu_seqlens"], parts[name]["max_length"])
         sides = (options.sides[0], 0) if name == "causal" else options.sides
-        own = options._replace(sides=sides, keys=None if keys is None else keys[mine])
-        outs.append(_attend(module, some, *extent, own))
+        part_options = options._replace(sides=sides, keys=None if keys is None else keys[mine])
+        outs.append(_attend(module, part_states, *extent, part_options))
     places = torch.cat([parts[name]["tokens"] for name in ("both", "causal")])
     return torch.cat(outs).index_select(0, places.argsort())
 
@@ -159,7 +159,7 @@ def _has_flash(query: Tensor) -> bool:
     return half and query.shape[-1] <= 256 and gpu_has_flash(query.device)
 
 
-def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) -> Tensor:
+def _attend_padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) -> Tensor:
     """Returns the attention [T, N, H], computed on the documents in rows padded to `longest` tokens."""
     places, gaps = padded_places(cu_seqlens, longest)
     q, k, v = (x[places].transpose(1, 2) for x in states)
@@ -167,7 +167,7 @@ def _padded(states: States, cu_seqlens: Tensor, longest: int, options: Options) 
     window = window_mask(longest, *options.sides, q)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
-    mask = ~unseen if options.added is None else options.added(q, k).masked_fill(unseen, -torch.inf)
+    mask = ~unseen if options.bias is None else options.bias(q, k).masked_fill(unseen, -torch.inf)
     out = functional.scaled_dot_product_attention(q, k, v, mask, options.dropout, scale=options.scale)
     return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(states[0]))]
 
@@ -179,8 +179,8 @@ def _loop(module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: 
     drops = can_drop(dropout, states[0])
     keys = current_keys() if drops and options.keys is None else None
     queries = options.keys if keys is None else keys.of_queries(module)
-    if drops and options.added is None and torch.backends.cuda.flash_sdp_enabled():
-        wide = (widened(x) for x in states)
+    if drops and options.bias is None and torch.backends.cuda.flash_sdp_enabled():
+        wide = (widen(x) for x in states)
         return DroppedAttention.apply(*wide, cu_seqlens, options._replace(keys=queries)).to(states[0].dtype)
     parts = []
     for start, stop, length in runs(cu_seqlens):
@@ -217,13 +217,13 @@ def padded_attention(
     Maps queries [B, N, T, H], keys and values [B, N or fewer, T, H] to [B, T, N, H]; the mask is made
     causal if the encoder reads causally.
     """
-    if (chosen := causal_of(module)) is not None:
-        attention_mask, is_causal = causal_mask(chosen, attention_mask, query)
+    if (causal_rows := causal_of(module)) is not None:
+        attention_mask, is_causal = causal_mask(causal_rows, attention_mask, query)
     keys = current_keys()
     plain = all(further.get(name) is None for name in _UNSUPPORTED) and key.shape[2] == query.shape[2]
     if keys is None or not plain or not can_drop(dropout, query) or not keys.fits(query):
-        given = (query, key, value, attention_mask, dropout, scaling, is_causal)
-        return sdpa_attention_forward(module, *given, **further)[0], None
+        arguments = (query, key, value, attention_mask, dropout, scaling, is_causal)
+        return sdpa_attention_forward(module, *arguments, **further)[0], None
     key, value = (one_per_query_head(x, query) for x in (key, value))
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     if attention_mask is None and causal:

@@ -79,10 +79,10 @@ def causal_parts(lengths: NDArray[np.int64], causal: NDArray[np.bool_], packed: 
         return torch.from_numpy(causal)
     starts = np.cumsum(lengths) - lengths
 
-    def part(chosen: NDArray[np.bool_]) -> dict[str, Any]:
-        mine = lengths[chosen]
+    def part(mask: NDArray[np.bool_]) -> dict[str, Any]:
+        mine = lengths[mask]
         return {
-            "tokens": torch.from_numpy(ranges(starts[chosen], mine)),
+            "tokens": torch.from_numpy(ranges(starts[mask], mine)),
             "cu_seqlens": torch.from_numpy(np.concatenate([[0], np.cumsum(mine)]).astype(np.int32)),
             "max_length": int(mine.max()),
         }
@@ -98,5 +98,5 @@ def first_documents(causal: Causal, lengths: Iterable[int], packed: bool) -> Cau
     if not packed:
         return causal[: len(sizes)]
     rows = causal["rows"][: len(sizes)]
-    found = causal_parts(sizes, rows.cpu().numpy(), packed)
-    return apply_to_collection(found, Tensor, lambda part: part.to(rows.device))
+    parts = causal_parts(sizes, rows.cpu().numpy(), packed)
+    return apply_to_collection(parts, Tensor, lambda part: part.to(rows.device))

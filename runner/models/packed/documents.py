@@ -56,8 +56,8 @@ def chosen_queries(attention: nn.Module) -> Chosen | None:
     """Returns the queries to which the attention of this module is limited; None for all, as in compiled code."""
     if torch.compiler.is_compiling():
         return None
-    chosen: Chosen | None = vars(attention).get("chosen_queries")
-    return chosen if chosen is not None and chosen.usable else None
+    queries: Chosen | None = vars(attention).get("chosen_queries")
+    return queries if queries is not None and queries.usable else None
 
 
 _WASTE = 1 << 12
@@ -135,7 +135,7 @@ class Options(NamedTuple):
     """How many tokens before and after itself a token sees; -1 for all."""
     scale: float
     dropout: float = 0.0
-    added: Callable[[Tensor, Tensor], Tensor] | None = None
+    bias: Callable[[Tensor, Tensor], Tensor] | None = None
     """Maps queries and keys [D, N, T, H] to an addend of their scores, [D or 1, N, T, T]."""
     keys: Tensor | None = None
     """The dropout keys [T] of the queries; None for the current keys of the module."""
@@ -143,9 +143,9 @@ class Options(NamedTuple):
     def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Returns the mask to add to the scores of documents of one length, in a shape that broadcasts."""
         window = window_mask(query.shape[2], *self.sides, query)
-        if self.added is None:
+        if self.bias is None:
             return window
-        scores = self.added(query, key)
+        scores = self.bias(query, key)
         return scores if window is None else scores + window
 
 
@@ -166,16 +166,16 @@ class Bucket(NamedTuple):
     first: int
     """The index of the bucket's first position among the R positions of all buckets."""
 
-    def padded(self, flat: Tensor) -> Tensor:
+    def pad(self, flat: Tensor) -> Tensor:
         """Returns the bucket's part of [T, N, H] as [D * N, L, H]; padding repeats tokens."""
-        found = flat.reshape(-1, flat.shape[-1]).index_select(0, self.sources)
-        return found.view(*self.shape, flat.shape[-1])
+        rows = flat.reshape(-1, flat.shape[-1]).index_select(0, self.sources)
+        return rows.view(*self.shape, flat.shape[-1])
 
     def pad_with_zeros(self, flat: Tensor) -> Tensor:
-        """As `padded`, but with zeros for padding."""
-        found = self.padded(flat)
-        found.view(-1, flat.shape[-1]).index_fill_(0, self.gaps, 0)
-        return found
+        """As `pad`, but with zeros for padding."""
+        rows = self.pad(flat)
+        rows.view(-1, flat.shape[-1]).index_fill_(0, self.gaps, 0)
+        return rows
 
     def part(self, places: Tensor) -> Tensor:
         """Returns the bucket's part [D * N, L, H] of [R, H], a view."""
@@ -203,17 +203,17 @@ class Buckets(NamedTuple):
         """Returns uninitialised memory [R, H] for the buckets' results, with H, dtype and device of `like` [T, N, H]."""
         return like.new_empty((sum(len(part.sources) for part in self.parts), like.shape[-1]))
 
-    def flat(self, made: Tensor, num_heads: int) -> Tensor:
+    def flat(self, results: Tensor, num_heads: int) -> Tensor:
         """Returns the results of the buckets, [R, H], as [T, N, H]."""
-        return made.index_select(0, self.places).view(-1, num_heads, made.shape[-1])
+        return results.index_select(0, self.places).view(-1, num_heads, results.shape[-1])
 
     def of_chosen(self, chosen: Chosen, num_heads: int) -> "Buckets":
         """Returns the same buckets with only the chosen tokens of each document; indices count chosen tokens."""
         groups = []
         for documents in self.groups:
             ends = torch.tensor([(start, start + length) for length, start in documents])
-            found = torch.searchsorted(chosen.positions, ends).tolist()
-            groups.append([(stop - start, start) for start, stop in found])
+            bounds = torch.searchsorted(chosen.positions, ends).tolist()
+            groups.append([(stop - start, start) for start, stop in bounds])
         return _make_buckets(groups, num_heads)
 
 
@@ -225,7 +225,7 @@ def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
     Example:
         >>> row = torch.arange(6.0)[:, None, None]
         >>> found = buckets((0, 2, 6), 1)
-        >>> [part.padded(row).flatten(1).tolist() for part in found.parts]
+        >>> [part.pad(row).flatten(1).tolist() for part in found.parts]
         [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
     """
     sizes = [(stop - start, start) for start, stop in pairwise(bounds) if stop > start]

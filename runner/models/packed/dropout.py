@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from tiryns.runner.models.packed.documents import Chosen, Options, buckets
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits_drawn, current_keys, number_modules
-from tiryns.runner.widening import at_least_fp32, widened
+from tiryns.runner.widening import at_least_fp32, widen
 
 _LEVELS = 1 << 16
 """Values of 16 random bits."""
@@ -51,8 +51,8 @@ class Dropout(nn.Dropout):
         if not (self.training and can_drop(self.p, input)):
             return super().forward(input)
         keys = current_keys()
-        found = None if keys is None else keys.of_elements(self, input.shape)
-        return input * kept(bits_drawn(input.shape) if found is None else found, self.p, input.dtype)
+        bits = None if keys is None else keys.of_elements(self, input.shape)
+        return input * factors_of(bits_drawn(input.shape) if bits is None else bits, self.p, input.dtype)
 
 
 class DroppedAttention(torch.autograd.Function):
@@ -77,47 +77,47 @@ class DroppedAttention(torch.autograd.Function):
         [M, N, H].
         """
         heads = query.shape[1]
-        asked = buckets(tuple(cu_seqlens.tolist()), heads)
-        asking = asked if chosen is None else asked.of_chosen(chosen, heads)
-        ctx.asked, ctx.asking, ctx.scale = asked, asking, options.scale
-        query, out, saved = query * options.scale, asking.empty(value), []
+        k_rows = buckets(tuple(cu_seqlens.tolist()), heads)
+        q_rows = k_rows if chosen is None else k_rows.of_chosen(chosen, heads)
+        ctx.k_rows, ctx.q_rows, ctx.scale = k_rows, q_rows, options.scale
+        query, out, tensors = query * options.scale, q_rows.empty(value), []
         with torch.autocast("cpu", enabled=False):
-            for ours, theirs in zip(asking.parts, asked.parts, strict=True):
-                q, k, v = ours.padded(query), theirs.padded(key), theirs.padded(value)
+            for q_part, k_part in zip(q_rows.parts, k_rows.parts, strict=True):
+                q, k, v = q_part.pad(query), k_part.pad(key), k_part.pad(value)
                 scores = torch.bmm(q, k.transpose(1, 2)).unflatten(0, (-1, heads))
-                if (mask := theirs.mask(options.sides, q)) is not None:
+                if (mask := k_part.mask(options.sides, q)) is not None:
                     scores.add_(mask)
                 weights = torch.softmax(scores, -1)
                 if options.keys is None:
                     bits = bits_drawn(weights.shape)
                 else:
-                    bits = DropoutKeys.of_weights(options.keys[ours.tokens], heads, weights.shape[-1])
-                dropped = kept(bits, options.dropout, weights.dtype).mul_(weights).flatten(0, 1)
-                torch.bmm(dropped, v, out=ours.part(out))
-                saved += [q, k, v, weights.flatten(0, 1), dropped]
-        found = asking.flat(out, heads)
-        ctx.save_for_backward(found, *saved)
-        return found
+                    bits = DropoutKeys.of_weights(options.keys[q_part.tokens], heads, weights.shape[-1])
+                dropped_weights = factors_of(bits, options.dropout, weights.dtype).mul_(weights).flatten(0, 1)
+                torch.bmm(dropped_weights, v, out=q_part.part(out))
+                tensors += [q, k, v, weights.flatten(0, 1), dropped_weights]
+        result = q_rows.flat(out, heads)
+        ctx.save_for_backward(result, *tensors)
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        out, *saved = ctx.saved_tensors
-        asking, asked, heads = ctx.asking, ctx.asked, out.shape[1]
-        of_query, of_key, of_value = asking.empty(saved[0]), asked.empty(saved[0]), asked.empty(out)
+        out, *tensors = ctx.saved_tensors
+        q_rows, k_rows, heads = ctx.q_rows, ctx.k_rows, out.shape[1]
+        of_query, of_key, of_value = q_rows.empty(tensors[0]), k_rows.empty(tensors[0]), k_rows.empty(out)
         with torch.autocast("cpu", enabled=False):  # gradients are taken inside the step's autocast
             row_sums = (gradient * out).sum(-1, keepdim=True)
-            for i, (ours, theirs) in enumerate(zip(asking.parts, asked.parts, strict=True)):
-                q, k, v, weights, dropped = saved[5 * i : 5 * i + 5]
-                g, sums = ours.pad_with_zeros(gradient), ours.pad_with_zeros(row_sums)
-                of_scores = torch.bmm(g, v.transpose(1, 2)).mul_(dropped)
+            for i, (q_part, k_part) in enumerate(zip(q_rows.parts, k_rows.parts, strict=True)):
+                q, k, v, weights, dropped_weights = tensors[5 * i : 5 * i + 5]
+                g, sums = q_part.pad_with_zeros(gradient), q_part.pad_with_zeros(row_sums)
+                of_scores = torch.bmm(g, v.transpose(1, 2)).mul_(dropped_weights)
                 of_scores.addcmul_(weights, sums, value=-1)
-                torch.bmm(of_scores, k, out=ours.part(of_query))
-                torch.bmm(of_scores.transpose(1, 2), q, out=theirs.part(of_key))
-                torch.bmm(dropped.transpose(1, 2), g, out=theirs.part(of_value))
+                torch.bmm(of_scores, k, out=q_part.part(of_query))
+                torch.bmm(of_scores.transpose(1, 2), q, out=k_part.part(of_key))
+                torch.bmm(dropped_weights.transpose(1, 2), g, out=k_part.part(of_value))
             of_query.mul_(ctx.scale)
-        made = (asking.flat(of_query, heads), asked.flat(of_key, heads), asked.flat(of_value, heads))
-        return (*made, None, None, None)
+        gradients = (q_rows.flat(of_query, heads), k_rows.flat(of_key, heads), k_rows.flat(of_value, heads))
+        return (*gradients, None, None, None)
 
 
 def plain_attention(
@@ -129,12 +129,12 @@ def plain_attention(
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     elif mask is not None:
         scores = scores + mask
-    weights = torch.softmax(widened(scores), -1)
-    weights = weights * kept(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
+    weights = torch.softmax(widen(scores), -1)
+    weights = weights * factors_of(DropoutKeys.of_weights(queries, *weights.shape[1::2]), rate, weights.dtype)
     return torch.matmul(weights.to(value.dtype), value)
 
 
-def kept(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
+def factors_of(bits: Tensor, rate: float, dtype: torch.dtype) -> Tensor:
     """Returns each element's factor from its int16 bits: 0 with probability `rate`, else a factor that keeps the mean."""
     gone = round(rate * _LEVELS)
     # as floats, which hold the bits exactly: torch compares numbers with a result of bools one by one

@@ -39,19 +39,19 @@ def bits(keys: Tensor, count: int) -> Tensor:
     """Returns 16 random bits for each of `count` elements per key, from int64 keys [...]; a view int16 [..., count]."""
     words = -(-count // 4)
     counters = torch.arange(1, words + 1, device=keys.device).mul_(_GOLDEN)
-    flat, found = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
+    flat, hashes = keys.reshape(-1, 1), keys.new_empty((keys.numel(), words))
     step = max(1, _BLOCK // words)
     for start in range(0, len(flat), step):
-        block = found[start : start + step]
+        block = hashes[start : start + step]
         mix64(torch.add(flat[start : start + step], counters, out=block))
-    return found.view(torch.int16)[:, :count].unflatten(0, keys.shape)
+    return hashes.view(torch.int16)[:, :count].unflatten(0, keys.shape)
 
 
 def bits_drawn(shape: torch.Size) -> Tensor:
     """Returns 16 random bits per element, int16 of this `shape`, from torch's generator: four elements per int64."""
     count = shape.numel()
-    drawn = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
-    return drawn.view(torch.int16)[:count].view(shape)
+    words = torch.empty((count + 3) // 4, dtype=torch.int64).random_(-(2**63), 2**63 - 1)
+    return words.view(torch.int16)[:count].view(shape)
 
 
 class DropoutKeys:
@@ -60,8 +60,8 @@ class DropoutKeys:
     def __init__(self, micro_batch: MicroBatch, seed: int) -> None:
         """Takes the step's seed, the same on all ranks; `sample_keys` of the micro-batch are int64 [D]."""
         self._micro_batch, self._seed = micro_batch, seed
-        packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
-        self._shape = torch.Size((1, shape[-1])) if packed else shape
+        is_packed, shape = "cu_seqlens" in micro_batch, micro_batch["input_ids"].shape
+        self._shape = torch.Size((1, shape[-1])) if is_packed else shape
         self.chosen: Tensor | None = None
         """Positions [M] of the tokens that the last layer computes; None for all."""
         self.computing_again = False
@@ -105,8 +105,8 @@ class DropoutKeys:
     def lengths(self) -> Tensor:
         """Returns, for each token [P], how many tokens its sample has without padding."""
         if "cu_seqlens" in self._micro_batch:
-            own = self._micro_batch["cu_seqlens"].long().diff()
-            return own.repeat_interleave(own, output_size=self._shape[-1])
+            lengths = self._micro_batch["cu_seqlens"].long().diff()
+            return lengths.repeat_interleave(lengths, output_size=self._shape[-1])
         return self._micro_batch["attention_mask"].sum(1).repeat_interleave(self._shape[1])
 
     def of_elements(self, module: nn.Module, shape: torch.Size) -> Tensor | None:
@@ -195,13 +195,13 @@ def add_embedding_noise(pretrained: PreTrainedModel, alpha: float) -> None:
 
 
 @torch.compiler.disable
-def _noisy(alpha: float, module: nn.Module, _: object, embedded: Tensor) -> Tensor:
+def _noisy(alpha: float, module: nn.Module, _: object, embeddings: Tensor) -> Tensor:
     """Returns embeddings [..., H] of all tokens with the noise of the current keys, if any."""
     keys = current_keys()
     if keys is None or not module.training:
-        return embedded
-    found = keys.of_elements(module, embedded.shape)
-    assert found is not None, "the embeddings are those of the micro-batch's tokens"
-    noise = (found.to(torch.float32) + 0.5) / (1 << 15)
-    radius = alpha * (keys.lengths * embedded.shape[-1]).clamp(min=1).rsqrt()
-    return embedded + (noise * radius.view(*embedded.shape[:-1], 1)).to(embedded.dtype)
+        return embeddings
+    random_bits = keys.of_elements(module, embeddings.shape)
+    assert random_bits is not None, "the embeddings are those of the micro-batch's tokens"
+    noise = (random_bits.to(torch.float32) + 0.5) / (1 << 15)
+    radius = alpha * (keys.lengths * embeddings.shape[-1]).clamp(min=1).rsqrt()
+    return embeddings + (noise * radius.view(*embeddings.shape[:-1], 1)).to(embeddings.dtype)

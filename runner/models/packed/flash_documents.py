@@ -69,9 +69,9 @@ def _forward(
             sums.append(q[..., 0])
             continue
         mask = window_mask(length, *options.sides, q)
-        out, found = flash(q, k, v, attn_mask=mask, scale=options.scale)
+        out, log_sums = flash(q, k, v, attn_mask=mask, scale=options.scale)
         outs.append(_flat(out))
-        sums.append(found)
+        sums.append(log_sums)
     return torch.cat(outs) if outs else torch.empty_like(states[0]), sums
 
 
@@ -86,7 +86,7 @@ def _backward(
     of_queries, of_keys = extents
     kinds = (of_queries, of_queries, of_keys, of_keys, of_queries)
     batches = [_batches(x, extent) for x, extent in zip((gradient, *tensors), kinds, strict=True)]
-    found: tuple[list[Tensor], ...] = ([], [], [])
+    gradients: tuple[list[Tensor], ...] = ([], [], [])
     for *parts, logs, (number, length) in zip(*batches, sums, of_keys, strict=True):
         if parts[1].shape[2]:
             mask, scale = window_mask(length, *options.sides, parts[1]), options.scale
@@ -94,9 +94,9 @@ def _backward(
         else:
             nothing = gradient.new_zeros((number * length, *gradient.shape[1:]))
             grads = [nothing[:0], nothing, nothing]
-        for kept, each in zip(found, grads, strict=True):
-            kept.append(each)
-    of_query, of_key, of_value = map(torch.cat, found)
+        for chunks, each in zip(gradients, grads, strict=True):
+            chunks.append(each)
+    of_query, of_key, of_value = map(torch.cat, gradients)
     return of_query, of_key, of_value
 
 
@@ -177,8 +177,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _operator_backward(ctx: Any, gradient: Tensor, _: object) -> tuple[Tensor | None, ...]:
     query, key, value, cu_seqlens, out, sums = ctx.saved_tensors
-    saved = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
-    return (*document_attention_backward(gradient, *saved), None, None, None, None)
+    tensors = (query, key, value, out, sums, cu_seqlens, ctx.before, ctx.behind, ctx.scale)
+    return (*document_attention_backward(gradient, *tensors), None, None, None, None)
 
 
 document_attention.register_autograd(_operator_backward, setup_context=_save)

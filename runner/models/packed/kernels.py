@@ -46,9 +46,9 @@ def flash_kernel(
         return partial(flash_attn_varlen_func, dropout_p=dropout, softmax_scale=scale, window_size=sides)
     from torch.nn.attention.varlen import varlen_attn
 
-    wanted: dict[str, Any] = {"dropout_p": dropout} if dropout else {}
-    wanted |= {} if sides == (-1, -1) else {"window_size": sides}
+    arguments: dict[str, Any] = {"dropout_p": dropout} if dropout else {}
+    arguments |= {} if sides == (-1, -1) else {"window_size": sides}
     if abs(scale - size**-0.5) > 1e-9:
-        wanted["scale"] = scale
-    known = inspect.signature(varlen_attn).parameters  # older ones have neither window nor scale
-    return partial(varlen_attn, **wanted) if wanted.keys() <= known.keys() else None
+        arguments["scale"] = scale
+    parameters = inspect.signature(varlen_attn).parameters  # older ones have neither window nor scale
+    return partial(varlen_attn, **arguments) if arguments.keys() <= parameters.keys() else None

@@ -86,12 +86,12 @@ class NarrowedLastLayer:
     def _narrow(self, _: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
         if self._chosen is None:
             return None
-        if not all(isinstance(given, Tensor) and given.dim() == 3 for given in inputs) or not inputs:
+        if not all(isinstance(states, Tensor) and states.dim() == 3 for states in inputs) or not inputs:
             raise TypeError("a part of the layer takes something else than hidden states")
         self._shape = inputs[0].shape
         if (keys := current_keys()) is not None:
             keys.chosen = self._chosen
-        return tuple(given.flatten(0, 1).index_select(0, self._chosen)[None] for given in inputs)
+        return tuple(states.flatten(0, 1).index_select(0, self._chosen)[None] for states in inputs)
 
     def _widen(self, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor | None:
         if self._chosen is None:
@@ -112,12 +112,12 @@ class NarrowedLastLayer:
             return False
         generator = torch.Generator().manual_seed(0)
         ids = torch.randint(encoder.config.vocab_size, (2, 7), generator=generator).to(encoder.device)
-        chosen = torch.tensor([0, 1, 2, 4, 5, 7, 8, 10, 13], device=encoder.device)
+        positions = torch.tensor([0, 1, 2, 4, 5, 7, 8, 10, 13], device=encoder.device)
         try:
             with evaluating(encoder):
-                whole = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
-                with self.at(chosen):
-                    found = encoder(input_ids=ids)[0].flatten(0, 1)[chosen]
+                whole = encoder(input_ids=ids)[0].flatten(0, 1)[positions]
+                with self.at(positions):
+                    states = encoder(input_ids=ids)[0].flatten(0, 1)[positions]
         except (IndexError, RuntimeError, TypeError, ValueError):
             return False
-        return relative_difference(found, whole) < 64 * torch.finfo(whole.dtype).eps
+        return relative_difference(states, whole) < 64 * torch.finfo(whole.dtype).eps

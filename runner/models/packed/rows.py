@@ -79,7 +79,7 @@ def unpacked(row: Tensor, micro_batch: MicroBatch, fill: float) -> Tensor:
     return rows.masked_fill(gaps.view(*gaps.shape, *[1] * (rows.dim() - 2)), fill)
 
 
-def packed_again(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
+def repack(rows: Tensor, micro_batch: MicroBatch) -> Tensor:
     """Returns the inverse of `unpacked`: rows [D, longest, ...] as a packed row [1, T, ...]."""
     num_tokens = micro_batch["position_ids"].shape[-1]
     places = flat_places(micro_batch["cu_seqlens"], rows.shape[1], num_tokens)
@@ -111,14 +111,14 @@ def choose_layout(layout: str, collator: object, task_model: TaskModel, began: s
             raise ValueError(refusal)
         reasons = [_without_advice(refusal)]
     try:
-        untried = task_model.try_padding()
+        problem = task_model.try_padding()
     except ValueError as error:
         if layout == "padded":
             raise
         log.info("each document is a row and a micro-batch of its own: %s", _without_advice(error))
         return "single"
-    if untried:
-        reasons.append(f"the effect of padding could not be tried: {untried}")
+    if problem:
+        reasons.append(f"the effect of padding could not be tried: {problem}")
     if reasons:
         log.info("rows are padded: %s", "; ".join(dict.fromkeys(reasons)))
     return "padded"
@@ -165,23 +165,23 @@ def try_padded_rows(task_model: TaskModel) -> str:
     """
     name, config = type(task_model.pretrained).__name__, task_model.pretrained.config
     documents, alone = [], []
-    untried, device = "", task_model.pretrained.device
+    problem, device = "", task_model.pretrained.device
     try:
         with trials.evaluating(task_model):
             for document in trials.trial_documents(config):
                 try:
-                    alone.append(task_model.tried(padded_rows([document], config, device))[0])
+                    alone.append(task_model.trial(padded_rows([document], config, device))[0])
                     documents.append(document)
                 except Exception as error:  # models raise anything, for example where a document lacks a mark
-                    untried = trials.in_one_line(error)
+                    problem = trials.in_one_line(error)
             if not alone:
-                return untried
-            together = task_model.tried(padded_rows(documents, config, device))
+                return problem
+            together = task_model.trial(padded_rows(documents, config, device))
     except Exception as error:
         reason = f"{name} cannot be given padded rows: {trials.in_one_line(error)}"
         raise ValueError(f"{reason}; set data.layout=single") from error
-    found = torch.cat([row[: len(one)] for row, one in zip(together, alone, strict=True)])
-    difference = trials.relative_difference(found, torch.cat(alone))
+    states = torch.cat([row[: len(one)] for row, one in zip(together, alone, strict=True)])
+    difference = trials.relative_difference(states, torch.cat(alone))
     if not difference <= trials.TOLERANCE:
         raise ValueError(
             f"padding changes the outputs of {name} for documents by {difference:.2g} (relative to the "
@@ -212,10 +212,10 @@ def _best_offset(pretrained: PreTrainedModel) -> tuple[int, float]:
     differences = {}
     for offset in dict.fromkeys((0, trials.padding_id(model.config) + 1)):
         try:
-            packed = model.base_model(**encoder_inputs(rows, offset))[0][0]
+            hidden = model.base_model(**encoder_inputs(rows, offset))[0][0]
         except (IndexError, RuntimeError, TypeError, ValueError):
             differences[offset] = float("inf")  # arguments or positions that the model does not know
         else:
-            differences[offset] = trials.relative_difference(packed, alone)
+            differences[offset] = trials.relative_difference(hidden, alone)
     offset = min(differences, key=differences.__getitem__)
     return offset, differences[offset]

@@ -23,10 +23,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
             part.training = training
 
 
-def relative_difference(found: Tensor, expected: Tensor) -> float:
+def relative_difference(actual: Tensor, expected: Tensor) -> float:
     """Returns the largest difference, relative to the largest number expected."""
     largest = expected.abs().max().clamp_min(torch.finfo(expected.dtype).tiny)
-    return float((found - expected).abs().max() / largest)
+    return float((actual - expected).abs().max() / largest)
 
 
 def in_one_line(error: BaseException) -> str:
@@ -51,8 +51,8 @@ def trial_documents(config: PretrainedConfig) -> list[Tensor]:
         size = max(1, min(length, room - padding - 1)) if room > 0 else length
         ids = torch.randint(config.vocab_size - 1, (size,), generator=generator)
         ids += ids >= padding  # any token but padding
-        masked = slice(1, 3) if len(documents) == 2 else slice(0)
-        for token, places in ((mask, masked), (end, slice(-1, None))):
+        mask_places = slice(1, 3) if len(documents) == 2 else slice(0)
+        for token, places in ((mask, mask_places), (end, slice(-1, None))):
             if isinstance(token, int) and 0 <= token < config.vocab_size and token != padding:
                 ids[ids == token] = next(i for i in range(config.vocab_size) if i not in (padding, end, mask))
                 ids[places] = token

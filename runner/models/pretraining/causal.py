@@ -104,18 +104,18 @@ class CausalLM(sparse_head.SparseMaskedLM):
         config, device = self.pretrained.config, self.pretrained.device
         documents = [document for document in trials.trial_documents(config) if len(document) > 3]
         others = [torch.cat([ids[: len(ids) // 2], ids[len(ids) // 2 :].roll(1)]) for ids in documents]
-        found = []
+        parts = []
         with trials.evaluating(self.pretrained):
-            for some in (documents, others):
-                rows = packed_row(some) if packed else padded_rows(some, config)
-                moved = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in rows.items()}
+            for texts in (documents, others):
+                rows = packed_row(texts) if packed else padded_rows(texts, config)
+                inputs = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in rows.items()}
                 try:
-                    states = self.tried(cast(MicroBatch, {**moved, "causal": True}))
+                    states = self.trial(cast(MicroBatch, {**inputs, "causal": True}))
                 except Exception as error:  # models raise what they like
                     raise ValueError(f"{self._name} cannot be tried: {trials.in_one_line(error)}") from error
-                split = states[0].split([len(ids) for ids in some]) if packed else states
-                found.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, some, strict=True)]))
-        return not trials.relative_difference(*found) <= trials.TOLERANCE
+                split = states[0].split([len(ids) for ids in texts]) if packed else states
+                parts.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, texts, strict=True)]))
+        return not trials.relative_difference(*parts) <= trials.TOLERANCE
 
 
 class HybridLM(CausalLM):
@@ -136,20 +136,20 @@ class HybridLM(CausalLM):
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Returns sums over the micro-batch: weighted `loss`, `correct`, and the loss and `correct` of each part."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
-        chosen = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
-        scored = self.scored(chosen, micro_batch["targets"], None, positions)
-        losses, correct = (torch.cat(list(each)) for each in scored)
-        share, weighted = micro_batch["causal_share"], []
+        hidden = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
+        chunks = self.scores_of(hidden, micro_batch["targets"], None, positions)
+        losses, correct = (torch.cat(list(each)) for each in chunks)
+        share, terms = micro_batch["causal_share"], []
         sums: Output = {"correct": correct.sum()}
         by_target = {"loss": losses, **({} if self.training else {"correct": correct})}
         for part, mine, factor in zip(PARTS, (~causal, causal), (1 - share, share), strict=True):
             sums[f"{part}_loss"] = (losses * mine).sum()
-            weighted.append(factor * self.factor(micro_batch, f"{part}_targets") * sums[f"{part}_loss"])
+            terms.append(factor * self.factor(micro_batch, f"{part}_targets") * sums[f"{part}_loss"])
             by_target |= {f"{part}_loss": losses * mine, f"{part}_targets": mine}
             if not self.training:
                 by_target[f"{part}_correct"] = correct & mine
                 sums[f"{part}_correct"] = by_target[f"{part}_correct"].sum()
-        sums["loss"] = sum(weighted)
+        sums["loss"] = sum(terms)
         if self.by_row:
             sums["row_sums"] = self.row_sums(micro_batch, by_target)
         return sums

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from tiryns.conf.values import check_choice
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.pretraining.sparse_head import SHIFTED, SparseMaskedLM, rows_at
-from tiryns.runner.models.wrapped import objective_of, summed_by_row
+from tiryns.runner.models.wrapped import objective_of, sum_by_row
 
 ORDERS = ("random", "confidence")
 
@@ -23,9 +23,9 @@ class MaskedDiffusionLM(SparseMaskedLM):
     """
 
     def __init__(self, pretrained: PreTrainedModel, ordinary_ids: NDArray[np.int64]) -> None:
-        shifted = objective_of(pretrained.config) == SHIFTED
+        is_shifted = objective_of(pretrained.config) == SHIFTED
         super().__init__(pretrained)
-        self.guessed_before = int(shifted)
+        self.guessed_before = int(is_shifted)
         """How many tokens before a masked token the model guesses this token: 1 after shifted training, else 0."""
         special = torch.ones(pretrained.config.vocab_size, dtype=torch.bool)
         special[torch.as_tensor(ordinary_ids)] = False
@@ -42,7 +42,7 @@ class MaskedDiffusionLM(SparseMaskedLM):
         sums = super().row_sums(micro_batch, by_target)
         seen = ~self.special[micro_batch["input_ids"]].flatten()
         positions = torch.arange(len(seen), device=seen.device)
-        seen_by_row = summed_by_row(micro_batch, positions, {"seen": seen})["seen"]
+        seen_by_row = sum_by_row(micro_batch, positions, {"seen": seen})["seen"]
         return {**sums, "targets": sums["weight"], "weight": sums["weight"] + seen_by_row}
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -81,27 +81,25 @@ def infill(
     generator = torch.Generator().manual_seed(seed)
     ids = input_ids.clone()
     for steps_left in range(num_steps, 0, -1):
-        masked = ids == mask_token_id
+        mask = ids == mask_token_id
         if order == "random":
-            masked &= (torch.rand(ids.shape, generator=generator) * steps_left < 1).to(ids.device)
-        if not masked.any():
+            mask &= (torch.rand(ids.shape, generator=generator) * steps_left < 1).to(ids.device)
+        if not mask.any():
             continue
-        logits = mask_logits(model, ids, attention_mask, masked)
+        logits = mask_logits(model, ids, attention_mask, mask)
         tokens, confidence = _draw(logits, temperature, generator)
-        drawn = ids.masked_scatter(masked, tokens.to(ids.device))
+        candidates = ids.masked_scatter(mask, tokens.to(ids.device))
         if order == "confidence":
-            masked &= _surest(masked, confidence.to(ids.device), steps_left)
-        ids = torch.where(masked, drawn, ids)
+            mask &= _surest(mask, confidence.to(ids.device), steps_left)
+        ids = torch.where(mask, candidates, ids)
     return ids
 
 
 @torch.no_grad()
-def mask_logits(
-    model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, masked: Tensor
-) -> Tensor:
-    """Returns the logits [N, V] of tokens at the N positions of `masked` [B, T], row by row, on the CPU."""
+def mask_logits(model: MaskedDiffusionLM, input_ids: Tensor, attention_mask: Tensor, mask: Tensor) -> Tensor:
+    """Returns the logits [N, V] of tokens at the N positions of `mask` [B, T], row by row, on the CPU."""
     hidden = model.encode({"input_ids": input_ids, "attention_mask": attention_mask})
-    positions = masked.flatten().nonzero()[:, 0] - model.guessed_before
+    positions = mask.flatten().nonzero()[:, 0] - model.guessed_before
     return model.logits(rows_at(hidden, positions)).float().cpu()
 
 
@@ -115,9 +113,9 @@ def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> tup
     return tokens[:, 0], probabilities.gather(-1, tokens)[:, 0]
 
 
-def _surest(masked: Tensor, confidence: Tensor, steps_left: int) -> Tensor:
-    """Marks the most confident 1 / `steps_left` (rounded up) of the masked tokens in each row of `masked` [B, T]."""
-    scores = torch.full(masked.shape, -1.0, device=masked.device).masked_scatter(masked, confidence)
+def _surest(mask: Tensor, confidence: Tensor, steps_left: int) -> Tensor:
+    """Marks the most confident 1 / `steps_left` (rounded up) of the masked tokens in each row of `mask` [B, T]."""
+    scores = torch.full(mask.shape, -1.0, device=mask.device).masked_scatter(mask, confidence)
     rank = scores.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
-    quota = -(-masked.sum(-1, keepdim=True) // steps_left)
+    quota = -(-mask.sum(-1, keepdim=True) // steps_left)
     return rank < quota

@@ -14,9 +14,9 @@ from transformers import PretrainedConfig, PreTrainedModel
 from tiryns.conf.objective.pretraining import EnhancedMaskedLanguageModeling
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.embedding.folder import Embedding
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 from tiryns.runner.models.flops import FlopCounts
-from tiryns.runner.models.packed.rows import packed_again, unpacked
+from tiryns.runner.models.packed.rows import repack, unpacked
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at
 
 
@@ -42,12 +42,12 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
         If the encoder has masked tokens, also `decoder_loss`, `encoder_loss`, `encoder_correct` and `encoder_targets`.
         """
-        ids, positions, targets = self.masked(micro_batch)
+        ids, positions, targets = self.inputs_and_targets(micro_batch)
         hidden = self.encode({**micro_batch, "input_ids": ids})
         embeddings = self.pretrained.get_input_embeddings()(micro_batch["input_ids"])
-        decoded = self.decode(hidden, embeddings, micro_batch)
+        states = self.decode(hidden, embeddings, micro_batch)
         places = micro_batch["target_positions"]
-        sums = self.score(rows_at(decoded, places), micro_batch["targets"], None, places)
+        sums = self.score(rows_at(states, places), micro_batch["targets"], None, places)
         if "encoder_input_ids" not in micro_batch:
             return sums
         encoder = self.score(rows_at(hidden, positions), targets, None, positions)
@@ -61,7 +61,7 @@ class EnhancedMaskedLM(SparseMaskedLM):
             "encoder_targets": torch.tensor(len(targets), device=hidden.device),
         }
 
-    def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def inputs_and_targets(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the encoder's ids, its targets' positions and its targets; no targets if it has no masked tokens."""
         if "encoder_input_ids" not in micro_batch:
             nothing = micro_batch["targets"][:0]
@@ -71,12 +71,12 @@ class EnhancedMaskedLM(SparseMaskedLM):
 
     def decode(self, hidden: Tensor, embeddings: Tensor, micro_batch: MicroBatch) -> Tensor:
         """Returns decoded states [B, T, H] of hidden states [B, T, H] and embeddings [B, T, E], or of packed rows."""
-        seeds, sentence = micro_batch["row_seeds"], pooled(hidden, micro_batch, self.options.pooling)
+        seeds, sentence = micro_batch["row_seeds"], pool(hidden, micro_batch, self.options.pooling)
         if "cu_seqlens" not in micro_batch:
             return self.decoder(sentence, embeddings, micro_batch["attention_mask"], seeds)
         mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
-        padded, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
-        return packed_again(self.decoder(sentence, padded, mask, seeds), micro_batch)
+        padded_rows, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
+        return repack(self.decoder(sentence, padded_rows, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
         """Returns the operations, including the decoder's matrices and its attention over every token."""
@@ -87,8 +87,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
         return len(micro_batch["targets"]) + len(micro_batch.get("encoder_targets", ()))
 
     def figure_names(self) -> list[str]:
-        masked = {"encoder_targets": 1.0} if self.options.encoder_mlm_probability else {}
-        return list(self.figures(defaultdict(lambda: 1.0, masked)))
+        totals = {"encoder_targets": 1.0} if self.options.encoder_mlm_probability else {}
+        return list(self.figures(defaultdict(lambda: 1.0, totals)))
 
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Returns the weighted mean of both losses, both losses, both accuracies, and the decoder's perplexity."""
@@ -145,10 +145,10 @@ class EnhancedDecoder(nn.Module):
         others = self.widen(embeddings[:, 1:]) + positions[1:]
         keys = self.key_norm(torch.cat([(sentence + positions[0])[:, None], others], dim=1))
         visible = visible_pairs(row_seeds, self.masking) & attention_mask[:, None].bool()
-        made = (self.query(queries), self.key(keys), self.value(keys))
-        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in made)
-        attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible[:, None])
-        hidden = self.attention_norm(queries + self.output(attended.transpose(1, 2).flatten(2)))
+        projections = (self.query(queries), self.key(keys), self.value(keys))
+        query, key, value = (x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for x in projections)
+        attention = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible[:, None])
+        hidden = self.attention_norm(queries + self.output(attention.transpose(1, 2).flatten(2)))
         return self.norm(hidden + self.down(functional.gelu(self.up(hidden))))
 
 
@@ -158,11 +158,11 @@ def visible_pairs(row_seeds: Tensor, masking: float) -> Tensor:
     A pair is decided by a hash of the row's seed (int32 [B, T]) and the column (Wellons' 32-bit `lowbias32`).
     """
     columns = torch.arange(1, row_seeds.shape[1] + 1, dtype=torch.int32, device=row_seeds.device)
-    hashed = row_seeds[:, :, None] ^ columns * -1640531527  # 2**32 / golden ratio
+    hashes = row_seeds[:, :, None] ^ columns * -1640531527  # 2**32 / golden ratio
     for shift, multiplier in ((16, 0x7FEB352D), (15, -2073254261)):
-        hashed = (hashed ^ (hashed >> shift & (1 << 32 - shift) - 1)) * multiplier
-    hashed = hashed >> 8 & 2**24 - 1
-    visible = hashed >= math.ceil(masking * 2**24)
+        hashes = (hashes ^ (hashes >> shift & (1 << 32 - shift) - 1)) * multiplier
+    hashes = hashes >> 8 & 2**24 - 1
+    visible = hashes >= math.ceil(masking * 2**24)
     visible &= ~torch.eye(row_seeds.shape[1], dtype=torch.bool, device=row_seeds.device)
     visible[:, :, 0] = True
     return visible

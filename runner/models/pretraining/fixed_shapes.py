@@ -39,11 +39,11 @@ class Sizes(NamedTuple):
     """The most tokens of a document."""
 
 
-def rounded(count: int) -> int:
+def round_up(count: int) -> int:
     """Rounds a count up to one of 8 to 16 sizes per power of 2; the result is 3 % larger on average.
 
     Example:
-        >>> [rounded(count) for count in (1, 148, 512, 513, 2047)]
+        >>> [round_up(count) for count in (1, 148, 512, 513, 2047)]
         [16, 160, 512, 544, 2048]
     """
     step = max(_LEAST, 1 << max(0, (count // 16).bit_length() - 1))
@@ -77,12 +77,10 @@ def fixed_sizes(tokens: int, rate: float, longest: int) -> Sizes:
     )
 
 
-def filled(
-    micro_batch: MicroBatch, positions: Tensor, sizes: Sizes | None = None
-) -> tuple[MicroBatch, Tensor]:
+def fill(micro_batch: MicroBatch, positions: Tensor, sizes: Sizes | None = None) -> tuple[MicroBatch, Tensor]:
     """Returns a packed micro-batch with added documents and targets of weight 0, and all positions [M'] of targets.
 
-    Without `sizes`, tokens and targets are `rounded`; with them `cu_seqlens` is filled too, by repeating its last bound.
+    Without `sizes`, `round_up` gives the numbers of tokens and targets. With them the last bound of `cu_seqlens` repeats.
 
     Only the first M losses, of the targets at `positions` [M], count. At least one token is added, so that added targets
     share no position with the others, as their gradients would collide.
@@ -90,18 +88,18 @@ def filled(
     row, targets, bounds = micro_batch["input_ids"], micro_batch["targets"], micro_batch["cu_seqlens"]
     tokens, longest, device = row.shape[-1], micro_batch["max_length"], row.device
     if sizes is None:
-        width, num_targets = rounded(tokens + 1), rounded(len(targets))
+        width, num_targets = round_up(tokens + 1), round_up(len(targets))
     else:
         width, num_targets = multiple(tokens + 1, sizes.tokens), multiple(len(targets), sizes.targets)
         longest = multiple(longest, sizes.longest)
-    added = width - tokens
-    documents = -(-added // longest)  # none is longer than positions allow
+    extra = width - tokens
+    documents = -(-extra // longest)  # none is longer than positions allow
     if sizes is not None:
         documents = multiple(len(bounds) - 1 + documents, sizes.documents) - (len(bounds) - 1)
     ends = torch.arange(1, documents + 1, dtype=bounds.dtype, device=device) * longest + tokens
     wider = cast(MicroBatch, dict(micro_batch))
-    wider["input_ids"] = functional.pad(row, (0, added))
-    places = torch.arange(added, device=device) % longest
+    wider["input_ids"] = functional.pad(row, (0, extra))
+    places = torch.arange(extra, device=device) % longest
     wider["position_ids"] = torch.cat([micro_batch["position_ids"], places[None]], 1)
     wider["cu_seqlens"] = torch.cat([bounds, ends.clamp(max=width)])
     wider["max_length"] = longest
@@ -155,21 +153,21 @@ class FixedShapes:
 def sizes_of(data: Any) -> Sizes:
     """Returns the sizes for micro-batches of a connected data module, by the highest target rate of its phases."""
     collators = [data.collator, *(part.collator for part in data.parts if part.collator is not None)]
-    rates = [each.rate_at(done) for each in collators for done in (0.0, 1.0)]
+    rates = [each.rate_at(progress) for each in collators for progress in (0.0, 1.0)]
     rate = max((rate for rate in rates if rate is not None), default=_UNKNOWN_RATE)
     tokens = int(data.micro_batch_tokens)
     return fixed_sizes(tokens, rate, min(tokens, int(getattr(data, "max_length", tokens))))
 
 
-def keep_gradients(parameters: Iterable[nn.Parameter], kept: set[nn.Parameter]) -> None:
-    """Copies the gradients of parameters not yet in `kept` to their own memory; adds these parameters to `kept`.
+def keep_gradients(parameters: Iterable[nn.Parameter], owners: set[nn.Parameter]) -> None:
+    """Copies the gradients of parameters not yet in `owners` to their own memory; adds these parameters to `owners`.
 
     Autograd takes a step's first gradient as the parameter's `grad` without a copy, and adds later gradients in place.
     """
-    new = {p: p.grad for p in parameters if p.grad is not None and p not in kept}
+    new = {p: p.grad for p in parameters if p.grad is not None and p not in owners}
     if new:
         copies = [torch.empty_like(gradient) for gradient in new.values()]
         foreach.copy_(copies, list(new.values()))
         for parameter, copy in zip(new, copies, strict=True):
             parameter.grad = copy
-        kept.update(new)
+        owners.update(new)

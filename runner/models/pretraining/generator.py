@@ -17,8 +17,8 @@ from tiryns.conf.objective.pretraining import ReplacedTokenDetection
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.encoder import checked_fields
 from tiryns.runner.models.packed.dropout_keys import DropoutKeys, bits
-from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, added_up, rows_at
-from tiryns.runner.widening import widened
+from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM, rows_at, sum_chunks
+from tiryns.runner.widening import widen
 
 SAMPLING = 0x73616D706C656473
 """The seed that makes the keys of sampling differ from the keys of dropout."""
@@ -38,9 +38,9 @@ class TokenGenerator(SparseMaskedLM):
         """`never` marks tokens that are not sampled; tokens with ids beyond its length are not sampled either."""
         super().__init__(pretrained)
         self.temperature = temperature
-        left_out = torch.ones(pretrained.config.get_text_config().vocab_size, dtype=torch.bool)
-        left_out[: len(never)] = never
-        self.register_buffer("left_out", left_out, persistent=False)
+        mask = torch.ones(pretrained.config.get_text_config().vocab_size, dtype=torch.bool)
+        mask[: len(never)] = never
+        self.register_buffer("left_out", mask, persistent=False)
         self._keys = torch.empty(0, dtype=torch.int64)
         """Keys of the tokens [P], by document and position, or drawn if documents have no keys."""
 
@@ -52,22 +52,22 @@ class TokenGenerator(SparseMaskedLM):
         else:
             ids = micro_batch["input_ids"]
             self._keys = torch.randint(2**62, (ids.numel(),), device=ids.device)
-        chosen = rows_at(self.encode(micro_batch, positions), positions)
-        losses, sampled = self.scored(chosen, micro_batch["targets"], None, positions)
-        return {"loss": added_up(losses), "sampled": torch.cat(list(sampled))}
+        hidden = rows_at(self.encode(micro_batch, positions), positions)
+        losses, samples = self.scores_of(hidden, micro_batch["targets"], None, positions)
+        return {"loss": sum_chunks(losses), "sampled": torch.cat(list(samples))}
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         """Returns a sampled token [M] for each target at positions [M], from logits [M, V]."""
-        left_out: Tensor = self.left_out  # type: ignore[assignment]
+        mask: Tensor = self.left_out  # type: ignore[assignment]
         rows = max(1, NOISE_AT_ONCE // logits.shape[-1])
         keys = self._keys[positions]
-        found = [
-            (widened(some) / self.temperature + gumbel(of, some.shape[-1]))
-            .masked_fill_(left_out, -torch.inf)
+        samples = [
+            (widen(part) / self.temperature + gumbel(of, part.shape[-1]))
+            .masked_fill_(mask, -torch.inf)
             .argmax(-1)
-            for some, of in zip(logits.split(rows), keys.split(rows), strict=True)
+            for part, of in zip(logits.split(rows), keys.split(rows), strict=True)
         ]
-        return torch.cat(found)
+        return torch.cat(samples)
 
 
 def gumbel(keys: Tensor, count: int) -> Tensor:
@@ -87,19 +87,19 @@ def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) 
     """
     small = copy.deepcopy(config)
     heads, layers = config.num_attention_heads, config.num_hidden_layers
-    kept = max(1, round(layers * options.generator_depth))
+    num_layers = max(1, round(layers * options.generator_depth))
     fewer = max(1, round(heads * options.generator_size))
     fields: dict[str, object] = {
         "num_attention_heads": fewer,
         "hidden_size": config.hidden_size // heads * fewer,
-        "num_hidden_layers": kept,
+        "num_hidden_layers": num_layers,
     }
     for name in ("intermediate_size", "hidden_dim", "num_key_value_heads"):
         if isinstance(value := getattr(config, name, None), int):
             fields[name] = max(1, round(value * fewer / heads))
     for name, value in vars(config).items():  # of each layer, such as its kind
         if isinstance(value, list) and len(value) == layers:
-            fields[name] = value[:kept]
+            fields[name] = value[:num_layers]
     small.update(fields | checked_fields(options.generator or {}, config, "objective.generator"))
     return small
 
@@ -117,23 +117,23 @@ def share_embeddings(discriminator: PreTrainedModel, generator: PreTrainedModel,
     """
     if sharing == "none":
         return
-    ours, theirs = _tables(discriminator), _tables(generator)
+    tables, generator_tables = _tables(discriminator), _tables(generator)
     decoder = generator.get_output_embeddings()
     inputs = generator.get_input_embeddings()
-    tied = isinstance(decoder, nn.Linear) and decoder.weight is inputs.weight
-    for name, table in ours.items():  # in their order, as projections are drawn
-        used = theirs.get(name)
-        if used is None or used.num_embeddings != table.num_embeddings:
+    is_tied = isinstance(decoder, nn.Linear) and decoder.weight is inputs.weight
+    for name, table in tables.items():  # in their order, as projections are drawn
+        generator_table = generator_tables.get(name)
+        if generator_table is None or generator_table.num_embeddings != table.num_embeddings:
             continue
-        if table.embedding_dim != used.embedding_dim:
-            ProjectedEmbedding.put_into(used, table.embedding_dim)
+        if table.embedding_dim != generator_table.embedding_dim:
+            ProjectedEmbedding.put_into(generator_table, table.embedding_dim)
         if sharing == "all":
-            used.weight = table.weight
+            generator_table.weight = table.weight
         else:
             with torch.no_grad():
-                used.weight.copy_(table.weight)
-            DisentangledEmbedding.put_into(table, used)
-    if tied:
+                generator_table.weight.copy_(table.weight)
+            DisentangledEmbedding.put_into(table, generator_table)
+    if is_tied:
         decoder.weight = inputs.weight
         if isinstance(inputs, ProjectedEmbedding):
             ProjectedDecoder.put_into(decoder, inputs)
@@ -143,8 +143,8 @@ def _tables(model: PreTrainedModel) -> dict[str, nn.Embedding]:
     """Returns the tables of a model's tokens, positions and segments, by name."""
     base, tokens = model.base_model, model.get_input_embeddings()
     beside = next(module for module in base.modules() if tokens in module.children())
-    found = {name: child for name, child in beside.named_children() if isinstance(child, nn.Embedding)}
-    return {name: table for name, table in found.items() if table is tokens or name in BESIDE_TOKENS}
+    tables = {name: child for name, child in beside.named_children() if isinstance(child, nn.Embedding)}
+    return {name: table for name, table in tables.items() if table is tokens or name in BESIDE_TOKENS}
 
 
 class ProjectedEmbedding(nn.Embedding):
@@ -215,9 +215,9 @@ class DisentangledEmbedding(nn.Embedding):
 def plain_weights(model: PreTrainedModel) -> dict[str, Tensor]:
     """Returns the weights of a model with plain embeddings, as transformers has them; tied weights are one tensor."""
     state: dict[str, Tensor] = model.state_dict()
-    made: dict[int, Tensor] = {}
+    weights: dict[int, Tensor] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         if isinstance(module, ProjectedEmbedding | ProjectedDecoder | DisentangledEmbedding):
             state.pop(f"{name}.project.weight", None)
-            state[f"{name}.weight"] = made.setdefault(id(module.weight), module.plain())
+            state[f"{name}.weight"] = weights.setdefault(id(module.weight), module.plain())
     return state

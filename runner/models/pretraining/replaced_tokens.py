@@ -25,7 +25,7 @@ from tiryns.runner.models.pretraining.generator import (
     share_embeddings,
 )
 from tiryns.runner.models.wrapped import WrappedModel
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 MASKED = "masked"
 """The name of the generator's denominator, the number of its targets."""
@@ -57,14 +57,14 @@ class ReplacedTokenDetector(WrappedModel):
             raise ValueError(f"{type(pretrained).__name__} has no encoder below its head")
         head = options.discriminator_head
         is_electra = isinstance(body, ElectraModel) and head == "electra"
-        made = type(pretrained)(generator_config(pretrained.config, options))
-        share_embeddings(body, made, options.shared_embeddings)
+        generator = type(pretrained)(generator_config(pretrained.config, options))
+        share_embeddings(body, generator, options.shared_embeddings)
         discriminator = body
         if is_electra:
             discriminator = ElectraForPreTraining(body.config)
             discriminator.electra = body
         super().__init__(discriminator)
-        self.generator = TokenGenerator(made, options.temperature, never)
+        self.generator = TokenGenerator(generator, options.temperature, never)
         self.head = None if is_electra else DiscriminatorHead(pretrained.config, head == "deberta")
         self.options = options
         replace_dropout(self)
@@ -77,24 +77,24 @@ class ReplacedTokenDetector(WrappedModel):
         and of replaced and original tokens by bin of the logit (`replaced_bins`, `original_bins`).
         """
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
-        generated = self.generator(micro_batch)
-        sampled, ids = generated["sampled"], micro_batch["input_ids"]
-        seen = ids.flatten().index_copy(0, positions, sampled).view_as(ids)
-        differs = (sampled != targets).float()
-        replaced = torch.zeros_like(ids, dtype=torch.float32).flatten().index_copy(0, positions, differs)
-        logits = widened(self.detect({**micro_batch, "input_ids": seen}).flatten())
+        outputs = self.generator(micro_batch)
+        samples, ids = outputs["sampled"], micro_batch["input_ids"]
+        seen = ids.flatten().index_copy(0, positions, samples).view_as(ids)
+        differs = (samples != targets).float()
+        labels = torch.zeros_like(ids, dtype=torch.float32).flatten().index_copy(0, positions, differs)
+        logits = widen(self.detect({**micro_batch, "input_ids": seen}).flatten())
         counts = self.counts(micro_batch)
-        replaced = replaced.to(logits.dtype)  # or the loss would have the type of its targets
-        losses = functional.binary_cross_entropy_with_logits(logits, replaced, reduction="none")
+        labels = labels.to(logits.dtype)  # or the loss would have the type of its targets
+        losses = functional.binary_cross_entropy_with_logits(logits, labels, reduction="none")
         loss = (losses * counts).sum()
         share = self.factor(micro_batch, MASKED)
         sums = {
-            "loss": share * generated["loss"] + self.options.discriminator_weight * loss,
-            "generator_loss": generated["loss"].detach(),
+            "loss": share * outputs["loss"] + self.options.discriminator_weight * loss,
+            "generator_loss": outputs["loss"].detach(),
             "discriminator_loss": loss.detach(),
             "replaced": differs.sum(),
         }
-        return sums if self.training else sums | judged(logits.detach(), replaced, counts)
+        return sums if self.training else sums | count_detections(logits.detach(), labels, counts)
 
     def detect(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the logits [B, T] that tokens are replaced."""
@@ -125,9 +125,9 @@ class ReplacedTokenDetector(WrappedModel):
 
     def flop_counts(self) -> FlopCounts:
         """Returns both networks' operations: the discriminator's head reads all tokens, the generator's reads targets."""
-        generator, own = self.generator.flop_counts(), network_flops(self.pretrained)
+        generator, cost = self.generator.flop_counts(), network_flops(self.pretrained)
         head = 0 if self.head is None else sum(p.numel() for p in self.head.parameters() if p.dim() > 1)
-        return generator.plus(FlopCounts(own.per_token + own.per_target + 6.0 * head, own.per_pair, 0.0))
+        return generator.plus(FlopCounts(cost.per_token + cost.per_target + 6.0 * head, cost.per_pair, 0.0))
 
     def describe(self) -> str:
         """Returns the discriminator, and the generator's sizes."""
@@ -141,19 +141,19 @@ class ReplacedTokenDetector(WrappedModel):
         """Returns the weighted `loss`, both losses, and the `base_rate_loss` of predicting the share of replaced tokens
         for every token; precision, recall and F1 at a probability of 1/2; and the area under the ROC curve.
         """
-        masked, tokens = max(totals[MASKED], 1.0), max(totals["weight"], 1.0)
-        generator, discriminator = totals["generator_loss"] / masked, totals["discriminator_loss"] / tokens
-        replaced, called, found = (totals[name] for name in ("replaced", "called", "found"))
-        share = min(max(replaced / tokens, 1e-12), 1 - 1e-12)
+        targets, tokens = max(totals[MASKED], 1.0), max(totals["weight"], 1.0)
+        generator, discriminator = totals["generator_loss"] / targets, totals["discriminator_loss"] / tokens
+        replacements, detections, hits = (totals[name] for name in ("replaced", "called", "found"))
+        share = min(max(replacements / tokens, 1e-12), 1 - 1e-12)
         return {
             "loss": generator + self.options.discriminator_weight * discriminator,
             "generator_loss": generator,
-            "generator_accuracy": 1 - replaced / masked,
+            "generator_accuracy": 1 - replacements / targets,
             "discriminator_loss": discriminator,
             "base_rate_loss": -share * math.log(share) - (1 - share) * math.log(1 - share),
-            "precision": found / max(called, 1.0),
-            "recall": found / max(replaced, 1.0),
-            "f1": 2 * found / max(called + replaced, 1.0),
+            "precision": hits / max(detections, 1.0),
+            "recall": hits / max(replacements, 1.0),
+            "f1": 2 * hits / max(detections + replacements, 1.0),
             "auc": area([totals[f"replaced_bins/{i}"] for i in range(BINS)],
                         [totals[f"original_bins/{i}"] for i in range(BINS)]),
         }  # fmt: skip
@@ -202,16 +202,16 @@ class DiscriminatorHead(nn.Module):
         return self.score(functional.gelu(self.dense(hidden))).squeeze(-1)
 
 
-def judged(logits: Tensor, replaced: Tensor, counts: Tensor) -> dict[str, Tensor]:
-    """Returns the counts of `ReplacedTokenDetector.forward` from logits, labels `replaced`, and `counts` (0 or 1)."""
-    called = (logits > 0) * counts
+def count_detections(logits: Tensor, labels: Tensor, counts: Tensor) -> dict[str, Tensor]:
+    """Returns the counts of `ReplacedTokenDetector.forward` from logits, `labels` (1: replaced) and `counts` (0 or 1)."""
+    detections = (logits > 0) * counts
     bins = ((logits + RANGE) * (BINS / (2 * RANGE))).long().clamp(0, BINS - 1)
-    empty = replaced.new_zeros(BINS)
+    empty = labels.new_zeros(BINS)
     return {
-        "called": called.sum(),
-        "found": (called * replaced).sum(),
-        "replaced_bins": empty.index_add(0, bins, replaced * counts),
-        "original_bins": empty.index_add(0, bins, (1 - replaced) * counts),
+        "called": detections.sum(),
+        "found": (detections * labels).sum(),
+        "replaced_bins": empty.index_add(0, bins, labels * counts),
+        "original_bins": empty.index_add(0, bins, (1 - labels) * counts),
     }
 
 
@@ -223,8 +223,8 @@ def area(positive: list[float], negative: list[float]) -> float:
         0.9375
     """
     pairs, below = 0.0, 0.0
-    for ours, theirs in zip(positive, negative, strict=True):
-        pairs += ours * (below + theirs / 2)
-        below += theirs
+    for num_positive, num_negative in zip(positive, negative, strict=True):
+        pairs += num_positive * (below + num_negative / 2)
+        below += num_negative
     total = sum(positive) * below
     return pairs / total if total else 0.5

@@ -16,14 +16,14 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.models.packed.dropout import has_dropout
 from tiryns.runner.models.packed.dropout_keys import current_keys
 from tiryns.runner.models.packed.trials import evaluating
-from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes, Sizes, filled
-from tiryns.runner.models.quick.gradients import allowed
+from tiryns.runner.models.pretraining.fixed_shapes import FixedShapes, Sizes, fill
+from tiryns.runner.models.quick.gradients import shortcuts
 from tiryns.runner.models.quick.linear_cross_entropy import can_fuse, linear_cross_entropy
 from tiryns.runner.models.replaced_encoder import encoder_returning, head_alone
 from tiryns.runner.models.task_model import Output
-from tiryns.runner.models.wrapped import WrappedModel, summed_by_row
+from tiryns.runner.models.wrapped import WrappedModel, sum_by_row
 from tiryns.runner.optim.compiled import Compiled
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 CLM, HYBRID, SHIFTED = "clm", "hybrid", "hybrid_shifted"
 """Values of `objective_of`: after `clm` the encoder reads causally, after the others also both ways. After
@@ -58,7 +58,7 @@ class SparseMaskedLM(WrappedModel):
     def forward(self, micro_batch: MicroBatch) -> Output:
         """Returns sums over the micro-batch: `loss` in nats (times any `target_weights`), `correct` (0 in training)."""
         losses, correct = self.target_losses(micro_batch, micro_batch["target_positions"])
-        sums: Output = {"loss": added_up(losses), "correct": added_up(correct)}
+        sums: Output = {"loss": sum_chunks(losses), "correct": sum_chunks(correct)}
         if self.by_row:
             by_target = {"loss": torch.cat(list(losses))}
             by_target |= {} if self.training else {"correct": torch.cat(list(correct))}
@@ -66,20 +66,20 @@ class SparseMaskedLM(WrappedModel):
         return sums
 
     def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
-        """Returns the result of `scored` for the targets at positions [N]."""
-        fixed = self._fixed_shapes if "cu_seqlens" in micro_batch else None
-        if fixed or self._is_filled(micro_batch):
-            wider, places = filled(micro_batch, positions, fixed.sizes if fixed else None)
-            hidden = fixed.encode(self.arguments(wider)) if fixed else self.encode(wider, places)
-            chosen = rows_at(hidden, places)
-            losses, correct = self.scored(chosen, wider["targets"], wider["target_weights"], places)
+        """Returns the result of `scores_of` for the targets at positions [N]."""
+        shapes = self._fixed_shapes if "cu_seqlens" in micro_batch else None
+        if shapes or self._is_filled(micro_batch):
+            wider, places = fill(micro_batch, positions, shapes.sizes if shapes else None)
+            hidden = shapes.encode(self.arguments(wider)) if shapes else self.encode(wider, places)
+            states = rows_at(hidden, places)
+            losses, correct = self.scores_of(states, wider["targets"], wider["target_weights"], places)
             return [torch.cat(list(losses))[: len(positions)]], correct
-        chosen = rows_at(self.encode(micro_batch, positions), positions)
-        return self.scored(chosen, micro_batch["targets"], micro_batch.get("target_weights"), positions)
+        states = rows_at(self.encode(micro_batch, positions), positions)
+        return self.scores_of(states, micro_batch["targets"], micro_batch.get("target_weights"), positions)
 
     def _is_filled(self, micro_batch: MicroBatch) -> bool:
         """Whether rows are filled to recurring lengths: on a CPU in bf16, in training of a model without dropout."""
-        quick = self.training and allowed().once and self._compiled_losses is None
+        quick = self.training and shortcuts().once and self._compiled_losses is None
         if not (quick and self.fillable and "cu_seqlens" in micro_batch) or "causal" in micro_batch:
             return False
         if micro_batch["input_ids"].device.type != "cpu" or not torch.is_autocast_enabled("cpu"):
@@ -90,10 +90,10 @@ class SparseMaskedLM(WrappedModel):
 
     def row_sums(self, micro_batch: MicroBatch, by_target: dict[str, Tensor]) -> dict[str, Tensor]:
         """Returns the sums [D] over each row's targets, by name, and the number of targets as `weight`."""
-        counted = {**by_target, "weight": torch.ones_like(by_target["loss"])}
-        return summed_by_row(micro_batch, micro_batch["target_positions"], counted)
+        values = {**by_target, "weight": torch.ones_like(by_target["loss"])}
+        return sum_by_row(micro_batch, micro_batch["target_positions"], values)
 
-    def masked(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def inputs_and_targets(self, micro_batch: MicroBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Returns the encoder's token ids [B, T], positions [N] of targets, and targets [N]."""
         return micro_batch["input_ids"], micro_batch["target_positions"], micro_batch["targets"]
 
@@ -105,10 +105,10 @@ class SparseMaskedLM(WrappedModel):
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
     ) -> dict[str, Tensor]:
         """Returns sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
-        losses, correct = self.scored(hidden, targets, weights, positions)
-        return {"loss": added_up(losses), "correct": added_up(correct)}
+        losses, correct = self.scores_of(hidden, targets, weights, positions)
+        return {"loss": sum_chunks(losses), "correct": sum_chunks(correct)}
 
-    def scored(
+    def scores_of(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
     ) -> Scored:
         """Returns the losses of hidden states [N, H] with targets [N] and factors [N].
@@ -123,10 +123,10 @@ class SparseMaskedLM(WrappedModel):
         parts = (x.split(size) for x in (hidden, targets, weights, positions, *more))
         chunks = list(zip(*parts, strict=True))
         if len(chunks) <= 1 or not torch.is_grad_enabled():
-            found = [self._score_chunk(*chunk) for chunk in chunks]
+            results = [self._score_chunk(*chunk) for chunk in chunks]
         else:
-            found = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-        losses, correct = zip(*found, strict=True)
+            results = [checkpoint(self._score_chunk, *chunk, use_reentrant=False) for chunk in chunks]
+        losses, correct = zip(*results, strict=True)
         return losses, correct
 
     def compile_core(self) -> None:
@@ -178,22 +178,22 @@ class SparseMaskedLM(WrappedModel):
     ) -> tuple[Tensor, Tensor]:
         keys = current_keys()
         with nullcontext() if keys is None else keys.piece(positions):
-            fixed = self._fixed_shapes
-            compiled = fixed.losses if fixed else self._compiled_losses if self.training else None
-            if compiled is None and self.training and allowed().once and self._can_fuse(hidden):
+            shapes = self._fixed_shapes
+            function = shapes.losses if shapes else self._compiled_losses if self.training else None
+            if function is None and self.training and shortcuts().once and self._can_fuse(hidden):
                 layer = self.pretrained.get_output_embeddings()
                 with _returning_inputs(layer):
                     states = self.logits(hidden)
                 return linear_cross_entropy(states, layer.weight, layer.bias, targets) * weights, targets[:0]
-            losses, logits = (compiled or self._losses)(hidden, targets, *more)
+            losses, logits = (function or self._losses)(hidden, targets, *more)
         with torch.no_grad():
-            picked = self.picked(logits, targets, positions)
-        return losses * weights, picked
+            outcomes = self.picked(logits, targets, positions)
+        return losses * weights, outcomes
 
     def _losses(self, hidden: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the losses [N] of hidden states [N, H] with targets [N], and the logits [N, V]."""
         logits = self.logits(hidden)
-        return self.token_losses(widened(logits), targets, *more), logits
+        return self.token_losses(widen(logits), targets, *more), logits
 
     def _can_fuse(self, hidden: Tensor) -> bool:
         """Whether the output layer's inputs and weights alone decide the losses; tries it at the first call."""
@@ -212,8 +212,8 @@ class SparseMaskedLM(WrappedModel):
         with evaluating(self.pretrained), suppress(RuntimeError):  # biases of other width than the states
             logits = self.logits(states)
             with _returning_inputs(layer):
-                own = self.logits(states)
-            return torch.equal(logits, functional.linear(own, layer.weight, layer.bias))
+                inputs = self.logits(states)
+            return torch.equal(logits, functional.linear(inputs, layer.weight, layer.bias))
         return False
 
     def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ class SparseMaskedLM(WrappedModel):
         return targets[:0] if self.training else logits.argmax(-1) == targets
 
 
-def added_up(chunks: Sequence[Tensor]) -> Tensor:
+def sum_chunks(chunks: Sequence[Tensor]) -> Tensor:
     """Returns the sum over all chunks, 0-dim."""
     return torch.stack([chunk.sum() for chunk in chunks]).sum()
 

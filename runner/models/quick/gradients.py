@@ -32,12 +32,12 @@ class Allowed(NamedTuple):
     gradient without autograd."""
 
 
-_allowed = Allowed()
+_shortcuts = Allowed()
 
 
-def allowed() -> Allowed:
+def shortcuts() -> Allowed:
     """Returns the shortcuts that the current step allows."""
-    return _allowed
+    return _shortcuts
 
 
 @contextmanager
@@ -46,17 +46,17 @@ def quick_gradients(once: bool, directly: bool) -> Iterator[None]:
 
     Example:
         >>> with quick_gradients(once=True, directly=False):
-        ...     allowed()
+        ...     shortcuts()
         Allowed(once=True, directly=False)
-        >>> allowed()
+        >>> shortcuts()
         Allowed(once=False, directly=False)
     """
-    global _allowed
-    before, _allowed = _allowed, Allowed(once, once and directly)
+    global _shortcuts
+    before, _shortcuts = _shortcuts, Allowed(once, once and directly)
     try:
         yield
     finally:
-        _allowed = before
+        _shortcuts = before
 
 
 def replace_embeddings(model: nn.Module) -> None:
@@ -74,9 +74,9 @@ class Embedding(nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:
         """Returns the rows [..., H] of the table [V, H] at indices [...]."""
         weight = self.weight
-        trained = allowed().directly and weight.requires_grad and torch.is_grad_enabled()
+        trains = shortcuts().directly and weight.requires_grad and torch.is_grad_enabled()
         plain = type(weight) is nn.Parameter and weight.device.type == "cpu"
-        if not (trained and plain) or torch.compiler.is_compiling():
+        if not (trains and plain) or torch.compiler.is_compiling():
             return super().forward(input)
         # has autograd call `backward`, for the table is no input
         anchor = torch.zeros((), requires_grad=True)
@@ -164,8 +164,8 @@ def clip(parameters: Sequence[Tensor], limit: float) -> Tensor:
     if norm.device.type == "cpu" and not limit < norm < math.inf:  # for a GPU the test would wait
         return norm
     foreach.mul_(read, factor_to(limit, norm))
-    for gradient, changed, values in zip(gradients, rows, read, strict=True):
-        if changed is not None:
-            gradient.index_copy_(0, changed, values)
-            _remember(gradient, [changed])
+    for gradient, indices, values in zip(gradients, rows, read, strict=True):
+        if indices is not None:
+            gradient.index_copy_(0, indices, values)
+            _remember(gradient, [indices])
     return norm

@@ -63,14 +63,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
             states, columns = hidden.to(dtype), weight.to(dtype)
             biases = None if bias is None else bias.to(dtype)
             ctx.chunks, ctx.kind = _Chunks(targets, len(weight), COLUMNS[dtype]), hidden.dtype
-            own = hidden.new_empty(len(targets), dtype=torch.float32)
-            largest, sums = own.new_empty((2, len(ctx.chunks.bounds), len(targets)))
+            target_logits = hidden.new_empty(len(targets), dtype=torch.float32)
+            largest, sums = target_logits.new_empty((2, len(ctx.chunks.bounds), len(targets)))
             for i, (start, stop) in enumerate(ctx.chunks.bounds):
                 part = columns[start:stop].t()
                 logits = states @ part if biases is None else torch.addmm(biases[start:stop], states, part)
                 logits = logits.float()
                 rows, places = ctx.chunks.targets(i)
-                own[rows] = logits[rows, places]
+                target_logits[rows] = logits[rows, places]
                 torch.amax(logits, 1, out=largest[i])
                 torch.sum(logits.sub_(largest[i][:, None]).exp_(), 1, out=sums[i])
                 ctx.chunks.values.append(logits)
@@ -79,7 +79,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
             total = (sums * factors).sum(0)
             ctx.factors = factors.div_(total)
             ctx.save_for_backward(states, columns)
-            return total.log_().add_(top).sub_(own)
+            return total.log_().add_(top).sub_(target_logits)
 
     @staticmethod
     @once_differentiable

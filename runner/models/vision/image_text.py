@@ -62,7 +62,7 @@ def build_image_text(
         "num_key_value_heads": settings.num_attention_heads,
         **special_tokens(tokenizer),
     }
-    known = AutoConfig.for_model(architecture)
+    defaults = AutoConfig.for_model(architecture)
     image_token_id = tokenizer.convert_tokens_to_ids("<image>")
     joint: dict[str, object] = {"image_token_id": image_token_id, "scale_factor": settings.scale_factor}
     if architecture == "llava":
@@ -74,8 +74,8 @@ def build_image_text(
         }
     config = AutoConfig.for_model(
         architecture,
-        vision_config=vision | checked_fields(_given(settings.vision_config), known.vision_config),
-        text_config=text | checked_fields(_given(settings.text_config), known.text_config),
+        vision_config=vision | checked_fields(_set_fields(settings.vision_config), defaults.vision_config),
+        text_config=text | checked_fields(_set_fields(settings.text_config), defaults.text_config),
         tie_word_embeddings=True,
         **joint,
     )
@@ -87,7 +87,7 @@ def build_image_text(
     return model
 
 
-def _given(fields: Settings) -> Settings:
+def _set_fields(fields: Settings) -> Settings:
     """Returns the fields that are set; null stands for the default."""
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -102,15 +102,15 @@ def begin_with(tower: nn.Module, name_or_path: str, setting: str) -> None:
         model = load_model(AutoModel, model_folder(name_or_path))
     except (OSError, ValueError) as error:
         raise ValueError(f"{setting}={name_or_path}: {reason_of(error)}") from error
-    found = getattr(model, "vision_model", model).state_dict()
-    for name, own in tower.state_dict().items():
-        theirs = found.get(name)
-        extends = name == "embed_tokens.weight" and theirs is not None and len(theirs) <= len(own)
-        place = own[: len(theirs)] if extends and theirs is not None else own
-        if theirs is None or theirs.shape != place.shape:
-            has = "is missing" if theirs is None else f"has the shape {tuple(theirs.shape)}"
+    state = getattr(model, "vision_model", model).state_dict()
+    for name, weight in tower.state_dict().items():
+        source = state.get(name)
+        extends = name == "embed_tokens.weight" and source is not None and len(source) <= len(weight)
+        place = weight[: len(source)] if extends and source is not None else weight
+        if source is None or source.shape != place.shape:
+            has = "is missing" if source is None else f"has the shape {tuple(source.shape)}"
             raise ValueError(
                 f"{setting}={name_or_path}: the weight {name} {has} there, but has the shape "
-                f"{tuple(own.shape)} here; give a model of the same sizes"
+                f"{tuple(weight.shape)} here; give a model of the same sizes"
             )
-        place.copy_(theirs)
+        place.copy_(source)

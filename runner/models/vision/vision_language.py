@@ -66,13 +66,13 @@ class VisionLanguageModel(SparseMaskedLM):
                 "places for it: image size and patches of model and processor do not fit together"
             )
         # no feature depends on some parameters, such as those of the tower's last layers: they are frozen
-        trained = [p for p in self.vision_parameters if p.requires_grad]
+        trainable = [p for p in self.vision_parameters if p.requires_grad]
         total = torch.stack([tensor.sum() for tensor in (features, *further)]).sum()
-        gradients = torch.autograd.grad(total, trained, allow_unused=True)
-        unused = [p for p, gradient in zip(trained, gradients, strict=True) if gradient is None]
-        for parameter in unused:
+        gradients = torch.autograd.grad(total, trainable, allow_unused=True)
+        without_gradient = [p for p, gradient in zip(trainable, gradients, strict=True) if gradient is None]
+        for parameter in without_gradient:
             parameter.requires_grad_(False)
-        if count := sum(p.numel() for p in unused):
+        if count := sum(p.numel() for p in without_gradient):
             log.info("%s parameters of the vision tower are frozen: no feature depends on them", f"{count:,}")
 
     @property
@@ -89,8 +89,8 @@ class VisionLanguageModel(SparseMaskedLM):
         return {**result, "loss": result["loss"] + zero}
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, object]:
-        found = super().arguments(micro_batch)
-        return found | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
+        arguments = super().arguments(micro_batch)
+        return arguments | self.image_arguments.of_rows(micro_batch) | {"use_cache": False}
 
     def flop_counts(self) -> FlopCounts:
         """Returns the operations of the language model and, per image, those of the vision tower on the example."""
@@ -117,10 +117,10 @@ class VisionLanguageModel(SparseMaskedLM):
         samples[-1:] = [torch.cat([samples[-1][:1], places, samples[-1]])] * 2
         other = {name: -value if value.is_floating_point() else value for name, value in self.example.items()}
         both = {name: torch.cat([value, other[name]]) for name, value in self.example.items()}
-        shown: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
+        sample_images: list[dict[str, Tensor]] = [{}] * (len(samples) - 2) + [self.example, other]
         with torch.no_grad(), evaluating(self):
             alone = []
-            for ids, images in zip(samples, shown, strict=True):
+            for ids, images in zip(samples, sample_images, strict=True):
                 mask = torch.ones_like(ids)
                 row: MicroBatch = {"input_ids": ids[None], "attention_mask": mask[None], "images": images}
                 alone.append(self.encode(row)[0])
@@ -149,29 +149,29 @@ class VisionLanguageModel(SparseMaskedLM):
 
         `images` are those of all prompts in order; K is `max_new_tokens`.
         """
-        turned = pad_sequence(prompts, batch_first=True, padding_value=self.pad_token_id, padding_side="left")
+        ids = pad_sequence(prompts, batch_first=True, padding_value=self.pad_token_id, padding_side="left")
         mask = pad_sequence([torch.ones_like(p) for p in prompts], batch_first=True, padding_side="left")
         ends = {"pad_token_id": self.pad_token_id, "eos_token_id": self.end_token_id}
         config = GenerationConfig(max_new_tokens=max_new_tokens, do_sample=False, num_beams=1, **ends)
-        further = self.image_arguments.of_prompts(turned, images)
+        further = self.image_arguments.of_prompts(ids, images)
         if not images and isinstance(self, FSDPModule):
             self._zero_of_images()  # other ranks run the tower
         attention = attention_of(self.core.config)
         if self.position_offset is not None:  # the attention of packed rows takes no padding on the left
             self.core.set_attn_implementation(self._attention)
         try:
-            written = self.pretrained.generate(  # type: ignore[operator]
-                input_ids=turned,
+            new_ids = self.pretrained.generate(  # type: ignore[operator]
+                input_ids=ids,
                 attention_mask=mask,
                 generation_config=config,
                 synced_gpus=isinstance(self, FSDPModule),
                 **further,
-            )[:, turned.shape[1] :]
+            )[:, ids.shape[1] :]
         finally:
             if self.position_offset is not None:
                 self.core.set_attn_implementation(attention)
-        missing = max_new_tokens - written.shape[1]
-        return nn.functional.pad(written, (0, missing), value=self.pad_token_id)
+        missing = max_new_tokens - new_ids.shape[1]
+        return nn.functional.pad(new_ids, (0, missing), value=self.pad_token_id)
 
     def describe(self) -> str:
         config, vision = self.pretrained.config, sum(p.numel() for p in self.vision_parameters)
@@ -189,8 +189,8 @@ class VisionLanguageModel(SparseMaskedLM):
             example = {name: value.to(device) for name, value in self.example.items()}
             features, further = self.image_arguments.features(example)
             return torch.stack([tensor.sum() for tensor in (features, *further)]).sum() * 0.0
-        trained = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
-        return torch.stack(trained).sum() * 0.0 if trained else torch.zeros((), device=self.pretrained.device)
+        entries = [p.flatten()[0] for p in self.vision_parameters if p.requires_grad]
+        return torch.stack(entries).sum() * 0.0 if entries else torch.zeros((), device=self.pretrained.device)
 
 
 class AnswerWriter(NamedTuple):
@@ -216,17 +216,17 @@ class AnswerWriter(NamedTuple):
         Ranks that share weights must write `together`, also ranks without a sample to answer.
         """
         samples = micro_batch["samples"]
-        chosen = [i for i, sample in enumerate(samples.tolist()) if self.asks(sample, size)]
-        asked = samples[chosen]
-        if not chosen and together:
-            chosen, asked = [0], samples.new_tensor([-1])
+        indices = [i for i, sample in enumerate(samples.tolist()) if self.asks(sample, size)]
+        numbers = samples[indices]
+        if not indices and together:
+            indices, numbers = [0], samples.new_tensor([-1])
         device = micro_batch["input_ids"].device
-        written = torch.empty((0, self.max_new_tokens), dtype=torch.int64, device=device)
-        if chosen:
+        answers = torch.empty((0, self.max_new_tokens), dtype=torch.int64, device=device)
+        if indices:
             rows, lengths = sample_rows(micro_batch), micro_batch["prompt_lengths"].tolist()
-            prompts = [rows[i][: lengths[i]] for i in chosen]
-            written = model.generate(prompts, images_of(micro_batch, chosen), self.max_new_tokens)
-        return {"asked": asked, "written": written}
+            prompts = [rows[i][: lengths[i]] for i in indices]
+            answers = model.generate(prompts, images_of(micro_batch, indices), self.max_new_tokens)
+        return {"asked": numbers, "written": answers}
 
 
 def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
@@ -237,15 +237,15 @@ def sample_rows(micro_batch: MicroBatch) -> list[Tensor]:
     return list(ids[0].split(micro_batch["cu_seqlens"].diff().tolist()))
 
 
-def images_of(micro_batch: MicroBatch, chosen: list[int]) -> dict[str, Tensor]:
+def images_of(micro_batch: MicroBatch, indices: list[int]) -> dict[str, Tensor]:
     """Returns the inputs of the vision tower for some samples' images; empty if they have none."""
     counts = micro_batch["image_counts"]
-    if "images" not in micro_batch or not counts[chosen].any():
+    if "images" not in micro_batch or not counts[indices].any():
         return {}
     numbers = torch.arange(int(counts.sum())).split(counts.tolist())
-    shown = torch.cat([numbers[i] for i in chosen]).tolist()
-    found = {}
+    image_indices = torch.cat([numbers[i] for i in indices]).tolist()
+    images = {}
     for name, tensor in micro_batch["images"].items():
         parts = tensor.split(micro_batch["image_rows"][name].tolist())
-        found[name] = torch.cat([parts[i] for i in shown])
-    return found
+        images[name] = torch.cat([parts[i] for i in image_indices])
+    return images

@@ -48,11 +48,11 @@ class SetFigures:
         """Adds a batch to the loss and the metrics."""
         self.loss += float(output["loss"])
         self.weight += float(micro_batch["weight"])
-        for part in self.task.measured(Evaluated(micro_batch, output, self.names, self.decode)):
+        for part in self.task.comparisons(Evaluated(micro_batch, output, self.names, self.decode)):
             kind = (part.kind, *(part.only or ()))
             if kind not in self.metrics:
-                made, device = get_metrics_for_task(part.kind, max(2, len(self.names))), output["loss"].device
-                self.metrics[kind] = {n: made[n].to(device) for n in part.only or made}
+                new, device = get_metrics_for_task(part.kind, max(2, len(self.names))), output["loss"].device
+                self.metrics[kind] = {n: new[n].to(device) for n in part.only or new}
             for metric in self.metrics[kind].values() if len(part.true) else ():
                 metric.update(part.predicted, part.true)
 
@@ -107,22 +107,22 @@ class FinetuningModule(AutomaticModule):
         warmup_ratio: float = 0.0,
         gradient_checkpointing: bool = False,
     ) -> None:
-        found = get_trainer_task(task)
+        trainer_task = get_trainer_task(task)
         kind, settings = scheduler_type or "constant", dict(scheduler_kwargs or {})
         check_choice("scheduler_type", kind, DECAYS)
         if unknown := next((name for name in settings if name not in DECAYS[kind]), None):
-            known = ", ".join(DECAYS[kind]) or "none"
-            raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {known}")
+            names = ", ".join(DECAYS[kind]) or "none"
+            raise ValueError(f"scheduler_kwargs: {kind} has no setting {unknown!r}; it has: {names}")
         if warmup_steps < 0 or not 0 <= warmup_ratio <= 1:
             raise ValueError(f"{warmup_steps=} must be 0 or more, {warmup_ratio=} from 0 to 1")
         tokenizer = None
         with suppress(FileNotFoundError):
             tokenizer = load_tokenizer(model_folder(pretrained_model_name_or_path), needed=())
-        model = found.model(pretrained_model_name_or_path, num_labels, tokenizer)
+        model = trainer_task.model(pretrained_model_name_or_path, num_labels, tokenizer)
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, compile_model, gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
-        self.task, self.warmup = found, (warmup_steps, warmup_ratio)
+        self.task, self.warmup = trainer_task, (warmup_steps, warmup_ratio)
         self.decay = (kind, {**DECAYS[kind], **settings})
 
     def align_labels(self) -> None:
@@ -158,7 +158,7 @@ class FinetuningModule(AutomaticModule):
         Raises ValueError if the schedule needs the number of steps and the number is unknown.
         """
         optimizer = self.make_optimizer()
-        (kind, chosen), (warmup, ratio) = self.decay, self.warmup
+        (kind, settings), (warmup, ratio) = self.decay, self.warmup
         falls, by_ratio = kind != "constant", ratio > 0 and not warmup
         if not (falls or by_ratio or warmup):
             return optimizer
@@ -174,8 +174,8 @@ class FinetuningModule(AutomaticModule):
             training_steps=max(0, steps - warmup) if falls else -1,
             training_decay=0.0 if falls else 1.0,
         )
-        power, rate = chosen.get("power"), float(optimizer.param_groups[0]["lr"])
-        end = chosen.get("lr_end", 0.0) / rate if rate else 0.0
+        power, rate = settings.get("power"), float(optimizer.param_groups[0]["lr"])
+        end = settings.get("lr_end", 0.0) / rate if rate else 0.0
 
         def factor(step: int) -> float:
             of_schedule = schedule.factor(step)
@@ -198,9 +198,9 @@ class FinetuningModule(AutomaticModule):
             names = labels_of(self.model.pretrained.config)
             tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
             decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
-            joined = self.task.joined(sets[self.stage]) if self.stage in sets else None
-            made = SetFigures(self.task, names, decode) if joined is None else LabelledSet(joined)
-            self._sets[number] = made
+            predictions = self.task.example_predictions(sets[self.stage]) if self.stage in sets else None
+            totals = SetFigures(self.task, names, decode) if predictions is None else LabelledSet(predictions)
+            self._sets[number] = totals
         figures = self._sets[number]
         if isinstance(figures, LabelledSet):
             samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)

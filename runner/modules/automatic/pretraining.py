@@ -70,16 +70,16 @@ class PretrainingModule(AutomaticModule):
         if pretrained_tokenizer_name_or_path is not None:
             tokenizer = load_tokenizer(model_folder(pretrained_tokenizer_name_or_path))
         fields = model_config_kwargs or {}
-        pretrained = new_encoder(fields, tokenizer, model_kwargs or {})
-        known = _collator_arguments(objective, pretrained, tokenizer, fields)
-        collator = get_collator_cls(objective)(**known, **(objective_kwargs or {}))
-        model = collator.task_model(pretrained)
+        encoder = new_encoder(fields, tokenizer, model_kwargs or {})
+        arguments = _collator_arguments(objective, encoder, tokenizer, fields)
+        collator = get_collator_cls(objective)(**arguments, **(objective_kwargs or {}))
+        model = collator.task_model(encoder)
         optimizer = (optimizer_class, learning_rate, weight_decay, optimizer_kwargs, optimizer_quantized)
         super().__init__(model, tokenizer, bool(compile_model), gradient_checkpointing, *optimizer)
         self.save_hyperparameters()
         self.objective, self.collator = objective, collator
-        given = ((name.partition("scheduler_")[2], value) for name, value in self.hparams.items())
-        self.phases = {name: value for name, value in given if name}
+        pairs = ((name.partition("scheduler_")[2], value) for name, value in self.hparams.items())
+        self.phases = {name: value for name, value in pairs if name}
         steps = (scheduler_warmup_steps or 0) if scheduler_warmup_kind else 0
         self.phases |= {"warmup_kind": scheduler_warmup_kind or "linear", "warmup_steps": steps}
 
@@ -99,8 +99,8 @@ class PretrainingModule(AutomaticModule):
     def micro_batch(self, batch: Batch) -> MicroBatch:
         """Returns the batch with its targets in one flat tensor; draws the seeds of an enhanced decoder if missing."""
         if self.objective == "enhanced_mlm" and "row_seeds" not in batch:
-            made = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
-            batch = {**move_data_to_device(made, batch["input_ids"].device), **batch}
+            fields = self.collator.compute_labels({n: v for n, v in batch.items() if n != "labels"})
+            batch = {**move_data_to_device(fields, batch["input_ids"].device), **batch}
         labels = batch["labels"].flatten()
         positions = (labels != IGNORED).nonzero()[:, 0]
         micro_batch = cast(MicroBatch, {"weight": float(len(positions)), **batch})
@@ -126,13 +126,13 @@ def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> 
     if architecture in ARCHITECTURES:
         register()
     try:
-        known = AutoConfig.for_model(architecture)
+        defaults = AutoConfig.for_model(architecture)
     except ValueError as error:
         raise ValueError(f"architecture={architecture!r} is unknown to transformers") from error
-    hidden = fields.get("hidden_size", known.hidden_size)
+    hidden = fields.get("hidden_size", defaults.hidden_size)
     usual = {"intermediate_size": 4 * hidden, "max_position_embeddings": 512}
     sizes = {
-        name: fields.pop(name, getattr(known, name, usual.get(name)))
+        name: fields.pop(name, getattr(defaults, name, usual.get(name)))
         for name in (*SIZES, "max_position_embeddings")
     }
     return build_encoder(
@@ -143,13 +143,13 @@ def new_encoder(fields: Settings, tokenizer: object, model_kwargs: Settings) -> 
 
 
 def _collator_arguments(
-    objective: str, pretrained: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fields: Settings
+    objective: str, encoder: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, fields: Settings
 ) -> Settings:
     """Returns the collator's arguments that follow from the tokenizer, else from the fields of the model's config."""
-    config, known = pretrained.config.get_text_config(), Settings()
+    config, arguments = encoder.config.get_text_config(), Settings()
     if tokenizer is not None:
-        known |= tokenizer_arguments(tokenizer)
-        pretrained.config.mask_token_id = tokenizer.mask_token_id
+        arguments |= tokenizer_arguments(tokenizer)
+        encoder.config.mask_token_id = tokenizer.mask_token_id
     else:
         if objective == "diffusion" and fields.get("mask_token_id") is None:
             raise ValueError(
@@ -157,8 +157,8 @@ def _collator_arguments(
                 "among model_config_kwargs"
             )
         pad = config.pad_token_id or 0
-        known |= {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
+        arguments |= {"pad_token_id": pad, "mask_token_id": fields.get("mask_token_id", pad)}
         special = (fields.get(f"{role}_token_id") for role in ("pad", "mask", "bos", "eos", "cls", "sep"))
-        known["special_token_ids"] = [number for number in special if number is not None]
+        arguments["special_token_ids"] = [number for number in special if number is not None]
     longest = getattr(config, "max_position_embeddings", None) or 512
-    return {**known, "vocab_size": config.vocab_size, "max_sequence_length": longest}
+    return {**arguments, "vocab_size": config.vocab_size, "max_sequence_length": longest}

@@ -59,8 +59,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
 
     def weight(self, labelled: FlatSamples) -> float:
         """Returns the number of examples that have a label; in training the sum of the weights of their labels."""
-        known = known_labels(labelled["example_labels"])
-        return float(len(known)) if labelled.get("evaluation") else self.weights_of(known)
+        labels = known_labels(labelled["example_labels"])
+        return float(len(labels)) if labelled.get("evaluation") else self.weights_of(labels)
 
     def head_config(self) -> dict[str, object]:
         """Returns the names of the labels, and the kind of problem."""
@@ -77,8 +77,8 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
         from tiryns.runner.models.distillation.teacher import load_teacher
 
         labels, longest = self.labels or ["value"], self.max_sequence_length
-        loaded = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
-        teacher = SequenceClassifier(loaded, self.problem_type)
+        teacher_model = load_teacher(self.options.teacher, str(self.auto), self.tokenizer, labels, longest)
+        teacher = SequenceClassifier(teacher_model, self.problem_type)
         return DistilledClassifier(pretrained, self.problem_type).learn_from(teacher, self.options)
 
     @property

@@ -62,11 +62,11 @@ class WordLabels(FlatCollator):
     def labels_of_tokens(self, flat: FlatSamples, name: str, labels: NDArray[np.int64]) -> FlatSamples:
         """Returns `flat` with `labels` [N, ...] as `name`, -100 at special tokens; each token counts as a word."""
         special = self.is_special[flat["input_ids"]].reshape(-1, *[1] * (labels.ndim - 1))
-        own: Any = {
+        fields: Any = {
             name: np.where(special, IGNORED, labels),
             "first_pieces": np.ones(len(labels), dtype=bool),
         }
-        return {**flat, **own}
+        return {**flat, **fields}
 
     def extra_fields(self, labelled: FlatSamples, places: Places, shape: Shape) -> MicroBatch:
         """Returns `samples` [D]; `word_positions` and `words` [W], the place and the word of each first piece; and
@@ -136,10 +136,10 @@ class LabelCollator(FlatCollator):
         self.labels, self.problem_type = list(labels), problem_type
         class_weights = self.options.class_weights
         options.check_class_weights(class_weights)
-        used = [name for name in SETTINGS if getattr(self.options, name)]
-        if used and problem_type == REGRESSION:
-            raise ValueError(f"objective.{used[0]} is for labels, and this data has numbers: leave it out")
-        self.adds_to_loss = bool(used)
+        names = [name for name in SETTINGS if getattr(self.options, name)]
+        if names and problem_type == REGRESSION:
+            raise ValueError(f"objective.{names[0]} is for labels, and this data has numbers: leave it out")
+        self.adds_to_loss = bool(names)
         self.class_weights: NDArray[np.float64] | None = None
         """The weight of each label [C]; None for equal ones."""
         if class_weights == options.BALANCED:
@@ -147,7 +147,7 @@ class LabelCollator(FlatCollator):
                 raise ValueError(
                     "objective.class_weights=balanced needs label_counts, how often each label occurs in training"
                 )
-            self.class_weights = balanced(label_counts(), self.labels, problem_type == MULTI)
+            self.class_weights = balanced_weights(label_counts(), self.labels, problem_type == MULTI)
         elif class_weights is not None:
             weights = by_label("class_weights", class_weights, self.labels, 1.0)
             self.class_weights = np.array(weights, np.float64)
@@ -162,34 +162,34 @@ class LabelCollator(FlatCollator):
         """Returns the training loss, None for the plain loss; raises ValueError for R-Drop on a model without dropout."""
         if not self.adds_to_loss:
             return None
-        chosen = self.options
-        if chosen.r_drop and not has_dropout(pretrained):
+        settings = self.options
+        if settings.r_drop and not has_dropout(pretrained):
             raise ValueError(
-                f"objective.r_drop={chosen.r_drop:g} compares two passes with different dropout; this model has none: "
+                f"objective.r_drop={settings.r_drop:g} compares two passes with different dropout; this model has none: "
                 "set model.dropout=0.1 (or for model=pretrained the rates of its architecture in model.config)"
             )
         weights = None if self.class_weights is None else self.class_weights.tolist()
         multi = self.problem_type == MULTI
-        return LabelLoss(weights, chosen.label_smoothing, chosen.focal_gamma, chosen.r_drop, multi)
+        return LabelLoss(weights, settings.label_smoothing, settings.focal_gamma, settings.r_drop, multi)
 
 
-def balanced(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArray[np.float64]:
+def balanced_weights(counts: LabelCounts, labels: Sequence[str], several: bool) -> NDArray[np.float64]:
     """Returns weights [C] that balance the labels: items / (labels * items of the label), as in scikit-learn.
 
     With `several` labels per item the weight is (items without the label) / (items with it). Raises ValueError for a
     label that no example has, and with `several` also for a label that every example has.
 
     Example:
-        >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=False).round(3).tolist()
+        >>> balanced_weights(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=False).round(3).tolist()
         [0.667, 2.0]
-        >>> balanced(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=True).round(3).tolist()
+        >>> balanced_weights(LabelCounts(np.array([6, 2]), 8), ["a", "b"], several=True).round(3).tolist()
         [0.333, 3.0]
     """
     others = counts.items - counts.holds
-    for holds, what in ((counts.holds, "no"), *(((others, "only"),) if several else ())):
+    for holds, word in ((counts.holds, "no"), *(((others, "only"),) if several else ())):
         if len(empty := np.flatnonzero(holds == 0)):
             raise ValueError(
-                f"objective.class_weights=balanced: the training data has {what} examples of the label "
+                f"objective.class_weights=balanced: the training data has {word} examples of the label "
                 f"{labels[empty[0]]!r}; give weights by label, such as {{{labels[0]}: 2}}"
             )
     total = others if several else np.full(len(counts.holds), counts.items / len(counts.holds))

@@ -90,15 +90,15 @@ class QuestionAnsweringCollator(FlatCollator):
         position = layout.positions(lengths)
         inside = tokenized["char_starts"] >= 0
         begun = inside & (tokenized["char_starts"] <= spans[:, 0])
-        finished = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
+        is_end = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
         starts = np.maximum.reduceat(np.where(begun, position, -1), first)
-        ends = np.minimum.reduceat(np.where(finished, position, len(ids)), first)
-        found = (starts >= 0) & (ends < len(ids)) & (starts <= ends)
+        ends = np.minimum.reduceat(np.where(is_end, position, len(ids)), first)
+        has_answer = (starts >= 0) & (ends < len(ids)) & (starts <= ends)
         return {
             "input_ids": ids,
             "labels": np.full_like(ids, IGNORED),
-            "starts": np.where(found, starts, 0),
-            "ends": np.where(found, ends, 0),
+            "starts": np.where(has_answer, starts, 0),
+            "ends": np.where(has_answer, ends, 0),
         }
 
     def rows(self, labelled: FlatSamples, places: Places, shape: Shape) -> Batch:

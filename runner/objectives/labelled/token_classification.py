@@ -103,14 +103,14 @@ class JointTaggingCollator(finetuning.WordLabels):
         super().__init__(**{**shared, "label_column": None})
         self.new_head = self.options.new_head
         self.labels, self.column_labels = list(labels), columns_of_labels(labels)
-        if not self.column_labels or any("" in own for own in self.column_labels.values()):
+        if not self.column_labels or any("" in names for names in self.column_labels.values()):
             problem = "objective=joint_tagging needs data with several columns of labels: data=joint_tagging"
             raise ValueError(problem)
-        given = dict(self.options.column_weights or {})
-        weights = by_label("column_weights", given, list(self.column_labels), 1.0, "column")
+        column_weights = dict(self.options.column_weights or {})
+        weights = by_label("column_weights", column_weights, list(self.column_labels), 1.0, "column")
         if any(map(AT_LEAST_0.problem, weights)) or not any(weights):
-            expected = "expected numbers of 0 or more, of which not all are 0"
-            raise ValueError(f"objective.column_weights={given!r}: {expected}")
+            expectation = "expected numbers of 0 or more, of which not all are 0"
+            raise ValueError(f"objective.column_weights={column_weights!r}: {expectation}")
         self.weights = dict(zip(self.column_labels, map(float, weights), strict=True))
         """The weight of each column."""
 
@@ -139,8 +139,8 @@ class JointTaggingCollator(finetuning.WordLabels):
         """Returns `input_ids` [B, T], and `labels` [B, T, K]."""
         labels = np.full((shape[0] * shape[1], len(self.column_labels)), IGNORED)
         labels[places] = labelled["tag_labels"]
-        made = torch.from_numpy(labels.reshape(*shape, -1))
-        return super().rows(labelled, places, shape) | {"labels": made}
+        tensor = torch.from_numpy(labels.reshape(*shape, -1))
+        return super().rows(labelled, places, shape) | {"labels": tensor}
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the model with its heads and the sum of their losses."""

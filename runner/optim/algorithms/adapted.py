@@ -32,23 +32,23 @@ class PlainState(Optimizer):
 
     def state_dict(self) -> StateDict:
         """As torch's, with a dict of attributes in place of each object."""
-        saved = super().state_dict()
-        for number, entries in saved["state"].items():
+        state = super().state_dict()
+        for number, entries in state["state"].items():
             objects = {key: vars(entries[key]) for key in self.objects.keys() & entries.keys()}
-            kept = {key: {n: of[n] for n in self.objects[key] if n in of} for key, of in objects.items()}
-            saved["state"][number] = {**entries, **kept}
-        return saved
+            fields = {key: {n: of[n] for n in self.objects[key] if n in of} for key, of in objects.items()}
+            state["state"][number] = {**entries, **fields}
+        return state
 
     def load_state_dict(self, state_dict: StateDict) -> None:
         """As torch's; makes new objects with their saved attributes."""
         super().load_state_dict(state_dict)
-        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            for parameter, number in zip(group["params"], saved["params"], strict=True):
+        for group, saved_group in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for parameter, number in zip(group["params"], saved_group["params"], strict=True):
                 for key in self.objects.keys() & state_dict["state"].get(number, {}).keys():
-                    made = self.new_object(key, parameter, group)
+                    entry = self.new_object(key, parameter, group)
                     for name, value in state_dict["state"][number][key].items():
-                        setattr(made, name, _on(parameter.device, value))
-                    self.state[parameter][key] = made
+                        setattr(entry, name, _on(parameter.device, value))
+                    self.state[parameter][key] = entry
 
 
 def _on(device: torch.device, value: object) -> object:
@@ -132,11 +132,11 @@ class LoopSPlus(SPlus):
     def init_group(self, group: Group, **kwargs: object) -> None:
         """Sums the weights of a parameter's own updates in its average; includes `max_dim`, which is exclusive there."""
         steps, rate = group.setdefault("step", 0), group["ema_rate"]
-        moved = [p for p in group["params"] if p.grad is not None]
+        parameters = [p for p in group["params"] if p.grad is not None]
         # a state of an older version has no share
-        shares = [s.get("ema_share", 1 - rate**steps) if (s := self.state[p]) else 0.0 for p in moved]
+        shares = [s.get("ema_share", 1 - rate**steps) if (s := self.state[p]) else 0.0 for p in parameters]
         super().init_group({**group, "max_dim": group["max_dim"] + 1}, **kwargs)
-        for parameter, share in zip(moved, shares, strict=True):
+        for parameter, share in zip(parameters, shares, strict=True):
             self.state[parameter]["ema_share"] = rate * share + 1 - rate
 
     def eval(self) -> None:

@@ -46,8 +46,8 @@ def eight_bit(class_name: str, groups: Groups, rule: Rule | None = None, **setti
             for hook in self._optimizer_load_state_dict_pre_hooks.values():
                 state_dict = hook(self, state_dict) or state_dict
             super().load_state_dict(state_dict, move_to_device)
-            for done in self._optimizer_load_state_dict_post_hooks.values():
-                done(self)
+            for post_hook in self._optimizer_load_state_dict_post_hooks.values():
+                post_hook(self)
 
         def update_step(self, group: Group, p: torch.Tensor, gindex: int, pindex: int) -> None:
             def step(settings: Group) -> None:

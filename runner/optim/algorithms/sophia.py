@@ -108,11 +108,11 @@ class SophiaNeeds(LoopNeeds):
             return
         taken, self.taken = self.taken, {}
         parameters = parameters_of(self.optimizer)
-        wanted = [parameters[number] for number in taken]
+        inputs = [parameters[number] for number in taken]
         for last, noise in enumerate(self.noise, start=1 - len(self.noise)):
             along = [noise[number] for number in taken]
             gradients = [*taken.values()]
-            products = torch.autograd.grad(gradients, wanted, along, retain_graph=last < 0, allow_unused=True)
+            products = torch.autograd.grad(gradients, inputs, along, retain_graph=last < 0, allow_unused=True)
             for number, product in zip(taken, products, strict=True):
                 if product is not None:
                     hessian = self.optimizer.hessian[number]

@@ -33,12 +33,12 @@ class ScheduleChain:
     @property
     def phases(self) -> list[Phase]:
         """Returns the parts of all schedules, at their steps of the run."""
-        found = []
+        phases = []
         each = zip(self.timeline.starts, self.timeline.steps, self.schedules, self.scales, strict=True)
         for start, steps, schedule, scale in each:
             parts = schedule.phases or [Phase("training", "constant", 0, steps, 1.0, 1.0)]
-            found += [replace(part, start=start + part.start, level=scale * part.level) for part in parts]
-        return found
+            phases += [replace(part, start=start + part.start, level=scale * part.level) for part in parts]
+        return phases
 
     def name_at(self, step: int) -> str:
         """Returns the name of the run's phase that a step is in."""
@@ -70,9 +70,9 @@ def schedule_of(
     for number, phase in enumerate(phases):
         where = place_of(number, phase.name)
         check_names(f"{where}.scheduler", phase.scheduler, settings, ": a schedule has")
-        own = merged(settings, phase)
+        own_settings = merge_settings(settings, phase)
         try:
-            schedules.append(ThreePhaseSchedule.of(own, phase.steps))
+            schedules.append(ThreePhaseSchedule.of(own_settings, phase.steps))
         except ValueError as error:
             raise ValueError(f"{where}.scheduler: {error}") from error
         scales.append(_ratio(f"{where}.optimizer.lr", phase.optimizer.get("lr"), "optimizer.lr", lr))
@@ -84,16 +84,16 @@ def has_own_schedules(phases: Sequence[RunPhase]) -> bool:
     return any(phase.scheduler or "lr" in phase.optimizer for phase in phases)
 
 
-def merged(settings: Settings, phase: RunPhase) -> Settings:
+def merge_settings(settings: Settings, phase: RunPhase) -> Settings:
     """Returns the settings of a phase's schedule: the run's settings, updated by the phase's.
 
     A length of the phase in steps replaces the run's length in tokens.
     """
-    found = {**settings, **phase.scheduler}
+    own_settings = {**settings, **phase.scheduler}
     for tokens, steps in TOKENS.items():
         if steps in phase.scheduler and tokens not in phase.scheduler:
-            found[tokens] = None
-    return found
+            own_settings[tokens] = None
+    return own_settings
 
 
 def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | None:
@@ -104,15 +104,15 @@ def decays_of(phases: Sequence[RunPhase], optimizer: Settings) -> list[float] | 
     changing = ("weight_decay", "lr") if optimizer.get("fully_decoupled") else ("weight_decay",)
     if not any(name in phase.optimizer for phase in phases for name in changing):
         return None
-    found = []
+    ratios = []
     for number, phase in enumerate(phases):
         where = f"{place_of(number, phase.name)}.optimizer"
-        own, of_run, name = phase.optimizer.get, optimizer.get, "weight_decay"
-        ratio = _ratio(f"{where}.{name}", own(name), f"optimizer.{name}", of_run(name))
+        of_phase, of_run, name = phase.optimizer.get, optimizer.get, "weight_decay"
+        ratio = _ratio(f"{where}.{name}", of_phase(name), f"optimizer.{name}", of_run(name))
         if of_run("fully_decoupled"):
-            ratio /= _ratio(f"{where}.lr", own("lr"), "optimizer.lr", of_run("lr")) or 1.0
-        found.append(ratio)
-    return found
+            ratio /= _ratio(f"{where}.lr", of_phase("lr"), "optimizer.lr", of_run("lr")) or 1.0
+        ratios.append(ratio)
+    return ratios
 
 
 def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
@@ -120,15 +120,15 @@ def timeline_of(phases: Sequence[RunPhase]) -> Timeline:
     return Timeline([phase.name for phase in phases], [int(phase.steps or 0) for phase in phases])
 
 
-def _ratio(where: str, own: object, setting: str, of_run: float | None) -> float:
+def _ratio(where: str, value: object, setting: str, of_run: float | None) -> float:
     """Returns the value of a phase divided by the run's value; 1 if the phase sets no value."""
-    if own is None or own == of_run:
+    if value is None or value == of_run:
         return 1.0
-    if isinstance(own, bool) or not isinstance(own, int | float) or not 0 <= own < float("inf"):
-        raise ValueError(f"{where}={own!r}: expected a number, 0 or more")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"{where}={value!r}: expected a number, 0 or more")
     if not of_run:
         raise ValueError(
-            f"{where}={own:g} scales the values of all parameter groups relative to {setting}, which is "
+            f"{where}={value:g} scales the values of all parameter groups relative to {setting}, which is "
             f"{of_run or 0:g}: set {setting} above 0"
         )
-    return float(own) / float(of_run)
+    return float(value) / float(of_run)

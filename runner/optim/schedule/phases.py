@@ -33,13 +33,13 @@ def curve(kind: str, step: float, num_steps: int, decay: float) -> float:
         return decay
     if kind == "exponential":
         return float(decay**step)
-    done = min(max(step / num_steps, 0.0), 1.0)
+    progress = min(max(step / num_steps, 0.0), 1.0)
     if kind == "linear":
         # a weighted mean, so that both ends are exact
-        return (1.0 - done) + decay * done
+        return (1.0 - progress) + decay * progress
     if kind == "cosine":
-        return decay + (1.0 - decay) * 0.5 * (1.0 + math.cos(math.pi * done))
-    return 1.0 - (1.0 - decay) * math.sqrt(done)
+        return decay + (1.0 - decay) * 0.5 * (1.0 + math.cos(math.pi * progress))
+    return 1.0 - (1.0 - decay) * math.sqrt(progress)
 
 
 def check_kind(kind: str, where: str) -> str:
@@ -156,11 +156,11 @@ class ThreePhaseSchedule:
     @classmethod
     def of(cls, settings: Settings, max_steps: int | None) -> "ThreePhaseSchedule":
         """Returns the schedule of the settings of `scheduler`; lengths in tokens that are not yet steps count as 0."""
-        known = {name: value for name, value in settings.items() if name != "_target_"}
+        fields = {name: value for name, value in settings.items() if name != "_target_"}
         for tokens, steps in TOKENS.items():
-            if known.pop(tokens, None) is not None:
-                known[steps] = 0
-        return cls(**known, max_steps=max_steps)
+            if fields.pop(tokens, None) is not None:
+                fields[steps] = 0
+        return cls(**fields, max_steps=max_steps)
 
     def _training_steps(self, steps: Steps, warmup: int, cooldown: int, exact: float) -> int | None:
         if steps == -1 and self.max_steps is None:
@@ -172,10 +172,10 @@ class ThreePhaseSchedule:
         elif (training := count_steps(steps, self.max_steps, "training_steps")) != steps:
             # a fraction: it also takes what rounding cut off the other two
             training = int(exact + steps * (self.max_steps or 0) + 1e-9) - warmup - cooldown
-        needed = warmup + max(training, 0) + cooldown
-        if self.max_steps is not None and needed > self.max_steps:
+        total = warmup + max(training, 0) + cooldown
+        if self.max_steps is not None and total > self.max_steps:
             raise ValueError(
-                f"a warm-up of {warmup}, training of {max(training, 0)} and a cool-down of {cooldown} steps, {needed} "
+                f"a warm-up of {warmup}, training of {max(training, 0)} and a cool-down of {cooldown} steps, {total} "
                 f"steps together, do not fit into max_steps={self.max_steps}; training_steps=-1 takes the rest."
             )
         return training
@@ -203,8 +203,8 @@ def _chain(*phases: tuple[PhaseName, str, int | None, float]) -> list[Phase]:
     """Returns the phases that have steps, each starting at the step and the factor where the one before ended."""
     chain: list[Phase] = []
     start, level = 0, 1.0
-    for name, chosen, num_steps, decay in phases:
-        kind = check_kind(chosen, f"{name}_kind")
+    for name, kind_name, num_steps, decay in phases:
+        kind = check_kind(kind_name, f"{name}_kind")
         if num_steps == 0:
             continue
         decay = check_decay(kind, decay, f"{name}_decay")

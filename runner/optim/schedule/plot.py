@@ -34,9 +34,9 @@ def numbers(schedule: Schedule, max_steps: int, base_lr: float = 1.0) -> dict[st
     }
 
 
-def in_characters(found: Mapping[str, Any]) -> list[str]:
+def in_characters(drawing: Mapping[str, Any]) -> list[str]:
     """Returns the `numbers` of a schedule in lines: a picture, and a line for each phase."""
-    rates, height = [each["lr"] for each in found["rates"]], 10
+    rates, height = [each["lr"] for each in drawing["rates"]], 10
     top = max(rates) or 1.0
     eighths = [round(rate / top * height * 8) for rate in rates]
     lines = []
@@ -45,13 +45,13 @@ def in_characters(found: Mapping[str, Any]) -> list[str]:
         label = f"{top:.2e}" if row == height - 1 else f"{top / 2:.2e}" if row == height // 2 else ""
         lines.append(f"{label:>9} │{cells}".rstrip())
     lines.append(f"{'0':>9} └{'─' * len(rates)}")
-    last = str(found["steps"] - 1)
-    below = "0" + last.rjust(max(len(rates) - 1, len(last) + 1)) if found["steps"] > 1 else "0"
-    names = [": ".join(filter(None, (each.get("phase"), NAMES[each["name"]]))) for each in found["phases"]]
+    last = str(drawing["steps"] - 1)
+    below = "0" + last.rjust(max(len(rates) - 1, len(last) + 1)) if drawing["steps"] > 1 else "0"
+    names = [": ".join(filter(None, (each.get("phase"), NAMES[each["name"]]))) for each in drawing["phases"]]
     width = max(10, *map(len, names))
     phases = [
         f"{name:<{width}} {each['kind']:<13} {each['first_step']:>9,} to {each['last_step']:<9,} "
         f"{each['first_lr']:.3g} to {each['last_lr']:.3g}"
-        for name, each in zip(names, found["phases"], strict=True)
+        for name, each in zip(names, drawing["phases"], strict=True)
     ]
     return [*lines, " " * 11 + below, "", *phases]

@@ -43,8 +43,8 @@ _ENTRY = "_entry_"
 
 def quicken_defaults() -> None:
     """Lets Hydra collect the chosen options only for lists with an interpolation; caches Hydra's parsed version."""
-    lists, kept = vars(defaults_list), "_create_interpolation_map"
-    if kept in lists and not hasattr(collect := lists[kept], "of_interpolations"):
+    lists, key = vars(defaults_list), "_create_interpolation_map"
+    if key in lists and not hasattr(collect := lists[key], "of_interpolations"):
 
         def collect_if_asked(overrides: object, entries: list[InputDefault], self_added: bool) -> DictConfig:
             if "${" in str([*map(vars, entries)]):
@@ -52,7 +52,7 @@ def quicken_defaults() -> None:
             return OmegaConf.create()
 
         vars(collect_if_asked)["of_interpolations"] = collect
-        lists[kept] = collect_if_asked
+        lists[key] = collect_if_asked
         version._get_version = cache(version._get_version)
 
 
@@ -91,7 +91,7 @@ def shared_store() -> Iterator[None]:
     if hasattr(store, "__deepcopy__"):
         yield
         return
-    store.__deepcopy__ = lambda kept, memo: kept
+    store.__deepcopy__ = lambda instance, memo: instance
     try:
         yield
     finally:
@@ -131,28 +131,28 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         >>> with checking(lambda config: [config.hydra.launcher._target_]):  # doctest: +SKIP
         ...     hydra.compose("config")
     """
-    composed, begun = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
+    compose, begun = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
     utils: Any = hydra.utils
-    with ExitStack() as allowed:
-        refused: list[Exception] = []
+    with ExitStack() as stack:
+        errors: list[Exception] = []
         first: list[tuple[list[str], DictConfig]] = []
 
-        def load(loader: ConfigLoaderImpl, **asked: Any) -> DictConfig:
-            if refused:
-                raise refused.pop()
-            config = (first and _again(loader, *first.pop(), **asked)) or composed(loader, **asked)
+        def load(loader: ConfigLoaderImpl, **options: Any) -> DictConfig:
+            if errors:
+                raise errors.pop()
+            config = (first and _again(loader, *first.pop(), **options)) or compose(loader, **options)
             _keep_literal(config, "cwd")
-            of_mode = asked.get("validate_sweep_overrides") is False
+            of_mode = options.get("validate_sweep_overrides") is False
             try:
                 targets = list(check(config))
             except Exception as error:
                 # Hydra takes an error in the first config for `hydra.mode=RUN`
-                refused.extend([error] * of_mode)
+                errors.extend([error] * of_mode)
                 raise
-            first.extend([(list(asked["overrides"]), config)] * of_mode)
+            first.extend([(list(options["overrides"]), config)] * of_mode)
             if hasattr(utils, "execution_whitelist"):
-                allowed.close()  # of the config before
-                allowed.enter_context(utils.execution_whitelist(targets))
+                stack.close()  # of the config before
+                stack.enter_context(utils.execution_whitelist(targets))
             return config
 
         def set_config(self: HydraConfig, cfg: DictConfig) -> None:
@@ -164,7 +164,7 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         try:
             yield
         finally:
-            ConfigLoaderImpl._load_configuration_impl = composed  # type: ignore[method-assign]
+            ConfigLoaderImpl._load_configuration_impl = compose  # type: ignore[method-assign]
             HydraConfig.set_config = begun  # type: ignore[method-assign]
 
 
@@ -179,7 +179,7 @@ def _again(
     config: DictConfig,
     overrides: list[str],
     run_mode: RunMode,
-    **asked: Any,
+    **options: Any,
 ) -> DictConfig | None:
     """Returns the config that Hydra composed to learn the mode, for reuse in the run; None if the run's would differ.
 
@@ -189,8 +189,8 @@ def _again(
     missing = run_mode is RunMode.RUN and OmegaConf.missing_keys(config.hydra.runtime.choices)
     if overrides not in (words, words + mode) or missing:
         return None
-    parsed = OverridesParser.create().parse_overrides(overrides)
-    loader.validate_sweep_overrides_legal(parsed, run_mode, asked.get("from_shell", True))
+    parsed_overrides = OverridesParser.create().parse_overrides(overrides)
+    loader.validate_sweep_overrides_legal(parsed_overrides, run_mode, options.get("from_shell", True))
     config.hydra.mode = run_mode
     config.hydra.overrides.hydra.extend(overrides[len(words) :])
     return config

@@ -11,19 +11,19 @@ from torch import nn
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def copied(module: Module) -> Module:
+def shallow_copy(module: Module) -> Module:
     """Returns a copy of a module with the same submodules; exchanging a submodule does not change the original.
 
     Example:
         >>> first = nn.Sequential(nn.Identity())
-        >>> second = copied(first)
+        >>> second = shallow_copy(first)
         >>> second[0] = nn.Tanh()
         >>> first[0], second[0]
         (Identity(), Tanh())
     """
-    made = copy.copy(module)
-    made._modules = dict(module._modules)
-    return made
+    clone = copy.copy(module)
+    clone._modules = dict(module._modules)
+    return clone
 
 
 def share_parts(module: nn.Module, other: nn.Module) -> None:

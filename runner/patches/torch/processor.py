@@ -9,14 +9,14 @@ import torch
 
 def has_amx() -> bool:
     """Whether the CPU has matrix units (AMX)."""
-    known = _capabilities()
-    return torch.cpu._is_amx_tile_supported() if known is None else bool(known.get("amx_tile"))
+    units = _capabilities()
+    return torch.cpu._is_amx_tile_supported() if units is None else bool(units.get("amx_tile"))
 
 
 def has_avx512_bf16() -> bool:
     """Whether the CPU has vector units for bf16 (AVX512-BF16)."""
-    known = _capabilities()
-    return torch.cpu._is_avx512_bf16_supported() if known is None else bool(known.get("avx512_bf16"))
+    units = _capabilities()
+    return torch.cpu._is_avx512_bf16_supported() if units is None else bool(units.get("avx512_bf16"))
 
 
 def has_bf16() -> bool:

@@ -11,15 +11,15 @@ from torch.utils._pytree import tree_leaves
 __all__ = ["keep_versions", "tree_leaves"]
 
 
-def keep_versions(copied: Any, state: object) -> None:
+def keep_versions(clone: Any, state: object) -> None:
     """Gives the copy of a `state_dict` the versions of the module's parts; other mappings have none.
 
     Example:
         >>> state = torch.nn.BatchNorm1d(2).state_dict()
-        >>> copied = OrderedDict(state)
-        >>> keep_versions(copied, state)
-        >>> copied._metadata[""]
+        >>> clone = OrderedDict(state)
+        >>> keep_versions(clone, state)
+        >>> clone._metadata[""]
         {'version': 2}
     """
     if hasattr(state, "_metadata"):
-        copied._metadata = state._metadata
+        clone._metadata = state._metadata

@@ -24,53 +24,53 @@ LOG_FROM = 8.0
 """The axis of a setting is logarithmic if its largest value is at least this many times its smallest value."""
 
 
-def draws_means(compared: Comparison) -> bool:
+def draws_means(comparison: Comparison) -> bool:
     """Returns whether the means of settings are drawn instead of each run."""
-    return len(compared.runs) > MAX_CURVES
+    return len(comparison.runs) > MAX_CURVES
 
 
-def colours_of(compared: Comparison) -> dict[int, int]:
+def colours_of(comparison: Comparison) -> dict[int, int]:
     """Returns the colour number of each drawn setting: of all settings, or of the best ones if means are drawn."""
-    drawn = list(range(len(compared.settings)))
-    if draws_means(compared):
-        ranked = [i for kind in compared.kinds for i in compared.order(kind)]
-        drawn = (ranked or drawn)[:MAX_CURVES]
-    return {number: colour for colour, number in enumerate(drawn)}
+    numbers = list(range(len(comparison.settings)))
+    if draws_means(comparison):
+        order = [i for kind in comparison.kinds for i in comparison.order(kind)]
+        numbers = (order or numbers)[:MAX_CURVES]
+    return {number: colour for colour, number in enumerate(numbers)}
 
 
 def curve_charts(compared: Comparison) -> list[Chart]:
     """Returns charts over the steps with a curve per run or per best setting; runs of one setting share a colour."""
     keys = dict.fromkeys(key for run in compared.runs for key in run.series)
-    wanted = [key for key in keys if key.startswith("val/")]
-    wanted += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
-    titles, found, colours = titles_of(keys), list[Chart](), colours_of(compared)
-    for key in wanted:
-        smoothed = not key.startswith("val/")
+    metric_keys = [key for key in keys if key.startswith("val/")]
+    metric_keys += [key for key in ("train/loss", "perf/tokens_per_second", "optim/grad_norm") if key in keys]
+    titles, charts, colours = titles_of(keys), list[Chart](), colours_of(compared)
+    for key in metric_keys:
+        is_smooth = not key.startswith("val/")
         lines = _of_settings(compared, key, colours) if draws_means(compared) else _of_runs(compared, key)
         points = max(100, 3000 // max(1, len(lines)))
         curves = []
         for run, colour, label, series, room in lines:
-            curve = replace(curves_of("", series, colour, smoothed, points)[-1], label=label, run=run)
+            curve = replace(curves_of("", series, colour, is_smooth, points)[-1], label=label, run=run)
             if room is not None and len(room) == len(curve.values):
                 curve = replace(curve, band=(curve.values - room, curve.values + room))
             curves.append(curve)
         if curves:
             levels, note = _levels(compared, key, curves)
-            unit, wide = "smoothed" if smoothed else "", not found
-            found.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
+            unit, wide = "smoothed" if is_smooth else "", not charts
+            charts.append(Chart(titles[key], unit, curves, levels, wide=wide, note=note))
     # what was measured once is in the table of runs
-    return with_phases([chart for chart in found if not is_single(chart)], shared_phases(compared.runs))
+    return with_phases([chart for chart in charts if not is_single(chart)], shared_phases(compared.runs))
 
 
 Line = tuple[int, int, str, Series, Floats | None]
 """The position of a run, the number of its colour, a label, the points, and their deviations over seeds, or None."""
 
 
-def _of_runs(compared: Comparison, key: str) -> list[Line]:
+def _of_runs(comparison: Comparison, key: str) -> list[Line]:
     """Returns a line for each run; a branch begins at its last point in common with a parent that is drawn too."""
-    folders = {run.path.resolve(): run for run in compared.runs}
+    folders = {run.path.resolve(): run for run in comparison.runs}
     lines = list[Line]()
-    for i, run in enumerate(compared.runs):
+    for i, run in enumerate(comparison.runs):
         if key in run.series:
             parent = folders.get(run.branch.parent) if run.branch else None
             series = run.series[key]
@@ -82,17 +82,17 @@ def _of_runs(compared: Comparison, key: str) -> list[Line]:
                 start = max(0, (count if same.all() else int(same.argmin())) - 1)
                 series = Series(series.steps[start:], series.values[start:], series.times[start:])
             # the settings in which it differs from the others, with its seed and its fold where these differ
-            own = {name: str(numbers[i]) for name, numbers in compared.differences.replicates.items()}
-            label = label_of({**compared.differences.shown[i], **own}) or run.path.name
-            lines.append((i, compared.setting_of[i], label, series, None))
+            replicate = {name: str(numbers[i]) for name, numbers in comparison.differences.replicates.items()}
+            label = label_of({**comparison.differences.short[i], **replicate}) or run.path.name
+            lines.append((i, comparison.setting_of[i], label, series, None))
     return lines
 
 
-def _of_settings(compared: Comparison, key: str, colours: dict[int, int]) -> list[Line]:
+def _of_settings(comparison: Comparison, key: str, colours: dict[int, int]) -> list[Line]:
     lines = list[Line]()
     for number, colour in colours.items():
-        setting = compared.settings[number]
-        have = [s for i in setting.runs if (s := compared.runs[i].series.get(key)) is not None]
+        setting = comparison.settings[number]
+        have = [s for i in setting.runs if (s := comparison.runs[i].series.get(key)) is not None]
         if have:
             lines.append((setting.runs[0], colour, setting.label, *_mean(have)))
     return lines
@@ -108,87 +108,87 @@ def _mean(several: Sequence[Series]) -> tuple[Series, Floats | None]:
     return Series(steps, values.mean(0), np.zeros(len(steps))), values.std(0, ddof=1)
 
 
-def _levels(compared: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
+def _levels(comparison: Comparison, key: str, curves: Sequence[Curve]) -> tuple[dict[str, float], str]:
     """Returns each level that needs no model and is equal in all runs of a kind, and a note on levels out of view."""
-    found: dict[tuple[str, int], list[float]] = {}
-    for setting in compared.settings:
+    groups: dict[tuple[str, int], list[float]] = {}
+    for setting in comparison.settings:
         for i in setting.runs:
-            for name, value in levels_of([key], compared.runs[i].results).items():
-                found.setdefault((name, setting.kind or 0), []).append(value)
+            for name, value in levels_of([key], comparison.runs[i].results).items():
+                groups.setdefault((name, setting.kind or 0), []).append(value)
     values = np.concatenate([curve.values[np.isfinite(curve.values)] for curve in curves])
     low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
-    several = len({kind for _, kind in found}) > 1
+    several = len({kind for _, kind in groups}) > 1
     levels, off = {}, []
-    for (name, kind), (first, *others) in found.items():
+    for (name, kind), (first, *others) in groups.items():
         # Runs of other vocabularies have other levels, and share none
         if all(math.isclose(first, other, rel_tol=1e-6) for other in others):
-            shown = f"{name}, kind {kind + 1}" if several else name
+            label = f"{name}, kind {kind + 1}" if several else name
             if low - (high - low) <= first <= high + (high - low):
-                levels[shown] = first
+                levels[label] = first
             else:
-                off.append(f"{shown} {first:.3f}")
+                off.append(f"{label} {first:.3f}")
     return levels, f"Not in view: {', '.join(off)}." if off else ""
 
 
-def setting_charts(compared: Comparison) -> list[Chart]:
+def setting_charts(comparison: Comparison) -> list[Chart]:
     """Returns charts of the metric against each numeric setting that varies.
 
     If one numeric setting varies, its chart has means, a band of one standard deviation over seeds, and a line for each
     combination of the other settings. If several vary, each has a chart with a point for the mean of each setting.
     """
-    scored = [each for each in compared.settings if each.figures]
-    names, title = compared.differences.names, in_words(compared.goal.title.capitalize())
-    varied = [name for name in names if len({each.values[name] for each in scored}) > 1]
-    numeric = {name: known for name in varied if (known := _numbers(scored, name))}
+    settings = [each for each in comparison.settings if each.figures]
+    names, title = comparison.differences.names, in_words(comparison.goal.title.capitalize())
+    varying = [name for name in names if len({each.values[name] for each in settings}) > 1]
+    numeric = {name: numbers for name in varying if (numbers := _numbers(settings, name))}
     if len(numeric) != 1:
-        if len(scored) < 3 or len(compared.kinds) > 1:
+        if len(settings) < 3 or len(comparison.kinds) > 1:
             return []
         return [
-            Chart(title, f"by {name}", [line], across=name, ticks=_ticks(known))
-            for name, known in list(numeric.items())[:MAX_SCATTERS]
-            for means in [_line(f"{name}, means", scored, name, 0, _is_log(known))]
+            Chart(title, f"by {name}", [line], across=name, ticks=_ticks(numbers))
+            for name, numbers in list(numeric.items())[:MAX_SCATTERS]
+            for means in [_line(f"{name}, means", settings, name, 0, _is_log(numbers))]
             for line in [replace(means, band=None, loose=True)]
         ]
-    ((name, known),) = numeric.items()
+    ((name, numbers),) = numeric.items()
     lines: dict[str, list[Setting]] = {}
-    for i in compared.order():
-        each = compared.settings[i]
-        rest = label_of({n: v for n, v in each.shown.items() if n != name})
-        kind = f"kind {(each.kind or 0) + 1}" if len(compared.kinds) > 1 else ""
+    for i in comparison.order():
+        each = comparison.settings[i]
+        rest = label_of({n: v for n, v in each.short.items() if n != name})
+        kind = f"kind {(each.kind or 0) + 1}" if len(comparison.kinds) > 1 else ""
         lines.setdefault(", ".join(filter(None, [rest, kind])), []).append(each)
-    is_log = _is_log(known)
+    is_log = _is_log(numbers)
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(lines.items())]
-    one = "one fold" if compared.has_folds else "one seed"
-    over = f"mean and standard deviation over {compared.replicated}" if compared.has_seeds else one
+    one = "one fold" if comparison.has_folds else "one seed"
+    over = f"mean and standard deviation over {comparison.replicate_kind}" if comparison.has_seeds else one
     chart = Chart(
         title, f"by {name}, {over}", curves[:MAX_CURVES], wide=True,
         note=f"The best {MAX_CURVES} of {len(curves)} lines." if len(curves) > MAX_CURVES else "",
-        across=name, ticks=_ticks(known),
+        across=name, ticks=_ticks(numbers),
     )  # fmt: skip
     return [chart]
 
 
-def _is_log(known: list[float]) -> bool:
-    return known[0] > 0 and known[-1] / known[0] >= LOG_FROM
+def _is_log(numbers: list[float]) -> bool:
+    return numbers[0] > 0 and numbers[-1] / numbers[0] >= LOG_FROM
 
 
-def _ticks(known: list[float]) -> dict[float, float]:
-    return {math.log10(number) if _is_log(known) else number: number for number in known}
+def _ticks(numbers: list[float]) -> dict[float, float]:
+    return {math.log10(number) if _is_log(numbers) else number: number for number in numbers}
 
 
 def _numbers(settings: Sequence[Setting], name: str) -> list[float]:
     """Returns the values of a setting in ascending order; empty unless all are finite numbers."""
     try:
-        found = sorted({float(each.values[name]) for each in settings})
+        numbers = sorted({float(each.values[name]) for each in settings})
     except ValueError:
         return []
-    return found if all(map(math.isfinite, found)) else []
+    return numbers if all(map(math.isfinite, numbers)) else []
 
 
 def _line(label: str, settings: Sequence[Setting], name: str, colour: int, is_log: bool) -> Curve:
-    ordered = sorted(settings, key=lambda each: float(each.values[name]))
-    across: Floats = np.array([float(each.values[name]) for each in ordered])
-    means = np.array([each.spread.mean or 0.0 for each in ordered])
-    room = np.array([each.spread.deviation or 0.0 for each in ordered])
+    ordered_settings = sorted(settings, key=lambda each: float(each.values[name]))
+    across: Floats = np.array([float(each.values[name]) for each in ordered_settings])
+    means = np.array([each.spread.mean or 0.0 for each in ordered_settings])
+    room = np.array([each.spread.deviation or 0.0 for each in ordered_settings])
     steps = np.log10(across) if is_log else across
     return Curve(label, steps, means, colour, dots=True, band=(means - room, means + room))

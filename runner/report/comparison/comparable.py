@@ -62,11 +62,11 @@ class Goal(NamedTuple):
 def goal_of(runs: Sequence[Run]) -> Goal:
     """Returns the ranking metric: one of held-out folds, else `objective`, else the first validation or training loss."""
     keys = keys_of(runs)
-    monitored = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
-    held_out = next((key for key in (*monitored, f"{HELD_OUT}loss") if key in keys), None)
-    if held_out and all(fold_of(run) is not None for run in runs):
-        larger = any(run.larger_is_better for run in runs) and not held_out.endswith("/loss")
-        return Goal(held_out, larger, in_words(titles_of([held_out])[held_out].lower()))
+    fold_keys = (f"{HELD_OUT}{run.monitor.rpartition('/')[2]}" for run in runs if run.monitor)
+    fold_key = next((key for key in (*fold_keys, f"{HELD_OUT}loss") if key in keys), None)
+    if fold_key and all(fold_of(run) is not None for run in runs):
+        larger = any(run.larger_is_better for run in runs) and not fold_key.endswith("/loss")
+        return Goal(fold_key, larger, in_words(titles_of([fold_key])[fold_key].lower()))
     key = next(losses_of(runs), "train/loss")
     if "objective" not in keys:
         return Goal(key, False, in_words(titles_of(keys).get(key, "Training loss").lower()))
@@ -84,15 +84,15 @@ def is_test(key: str) -> bool:
 def titles_of(keys: Iterable[str]) -> dict[str, str]:
     """Returns metrics' names in words, such as `Validation loss`; if there are several sets, a name contains its set."""
     parts = {key: key.replace("_", " ").split("/") for key in keys}
-    measured = {"val": "Validation", "test": "Test"}
-    named = [words for words in parts.values() if len(words) == 3 and words[:2] != ["test", FOLD_SET]]
-    sets = {part: {words[1] for words in named if words[0] == part} for part in measured}
+    stages = {"val": "Validation", "test": "Test"}
+    of_sets = [words for words in parts.values() if len(words) == 3 and words[:2] != ["test", FOLD_SET]]
+    sets = {part: {words[1] for words in of_sets if words[0] == part} for part in stages}
 
     def title(words: list[str]) -> str:
         if " ".join(words).startswith("test fold "):
             return f"Held-out {words[2]}"
-        if words[0] in measured and len(words) == 3:
-            return of_set(f"{measured[words[0]]} {words[2]}", words[1], sets[words[0]])
+        if words[0] in stages and len(words) == 3:
+            return of_set(f"{stages[words[0]]} {words[2]}", words[1], sets[words[0]])
         if words[0] == "train":
             return f"Training {words[-1]}"
         return words[-1].replace("grad norm", "gradient norm").capitalize()
@@ -112,8 +112,8 @@ def losses_of(runs: Sequence[Run]) -> Iterator[str]:
 
 def inputs_of(run: Run) -> Manifest:
     """Returns the fingerprints of a run's inputs; empty if its manifest has none."""
-    found: Manifest = read_manifest(run.path).get("inputs") or {}
-    return found
+    inputs: Manifest = read_manifest(run.path).get("inputs") or {}
+    return inputs
 
 
 def objective_of(run: Run) -> str:
@@ -150,9 +150,9 @@ def sets_of(run: Run) -> Manifest:
 def texts_of(run: Run) -> Settings:
     """Returns what determines the validation texts of a run, independent of their tokenisation."""
     inputs = inputs_of(run)
-    chosen = ("data.validation_documents", "data.seed", "data.text_unit")
+    names = ("data.validation_documents", "data.seed", "data.text_unit")
     texts = inputs.get("sources") or {"files": inputs.get("files"), **data_of(run)}
-    return {"sources": texts, **{name: run.settings.get(name) for name in chosen}}
+    return {"sources": texts, **{name: run.settings.get(name) for name in names}}
 
 
 def data_of(run: Run) -> Settings:
@@ -163,8 +163,8 @@ def data_of(run: Run) -> Settings:
 
 def examples_of(run: Run) -> Settings:
     """Returns what determines the labelled examples and their folds, independent of their tokenisation."""
-    kept = {name: value for name, value in data_of(run).items() if name not in TOKENISING}
-    return {**kept, "files": inputs_of(run).get("files")}
+    settings = {name: value for name, value in data_of(run).items() if name not in TOKENISING}
+    return {**settings, "files": inputs_of(run).get("files")}
 
 
 class Kinds(NamedTuple):
@@ -184,17 +184,17 @@ def kinds_of(runs: Sequence[Run], key: str) -> Kinds:
         "settings of the validation": lambda run: validation_of(run, key),
         "monitored metric": lambda run: run.monitor if key == "objective" else None,
     }
-    known = [{what: fact(run) for what, fact in facts.items()} for run in runs]
-    measured_on = [_Data(run, key) for run in runs]
+    run_facts = [{name: fact(run) for name, fact in facts.items()} for run in runs]
+    data = [_Data(run, key) for run in runs]
     first: list[int] = []  # of each kind
     numbers: list[int] = []
-    for i, mine in enumerate(measured_on):
-        found = next((j for j in first if known[j] == known[i] and not mine.differ_in(measured_on[j])), i)
-        if found == i:
+    for i, mine in enumerate(data):
+        match = next((j for j in first if run_facts[j] == run_facts[i] and not mine.differ_in(data[j])), i)
+        if match == i:
             first.append(i)
-        numbers.append(first.index(found))
-    apart = [what for what in facts if any(known[i][what] != known[0][what] for i in first)]
-    apart += dict.fromkeys(what for i in first for what in measured_on[i].differ_in(measured_on[0]))
+        numbers.append(first.index(match))
+    apart = [name for name in facts if any(run_facts[i][name] != run_facts[0][name] for i in first)]
+    apart += dict.fromkeys(name for i in first for name in data[i].differ_in(data[0]))
     return Kinds(numbers, apart)
 
 

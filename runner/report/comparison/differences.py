@@ -38,12 +38,12 @@ Values = dict[str, str]
 class Differences(NamedTuple):
     """The settings that differ between runs (`names`). Each other field has one item for each run.
 
-    `values` has a run's values of these settings, `shown` has them in few digits, `numbers` has its setting's number.
+    `values` has a run's values of these settings, `short` has them in few digits, `numbers` has its setting's number.
     """
 
     names: list[str]
     values: list[Values]
-    shown: list[Values]
+    short: list[Values]
     numbers: list[int]
     seeds: list[int | None]
     folds: list[int | None]
@@ -51,8 +51,8 @@ class Differences(NamedTuple):
     @property
     def replicates(self) -> dict[str, list[int | None]]:
         """The seeds and the folds of the runs, if these differ."""
-        known = {"seed": self.seeds, "fold": self.folds}
-        return {name: numbers for name, numbers in known.items() if len(set(numbers)) > 1}
+        by_name = {"seed": self.seeds, "fold": self.folds}
+        return {name: numbers for name, numbers in by_name.items() if len(set(numbers)) > 1}
 
 
 def is_execution(run: Run, name: str) -> bool:
@@ -64,7 +64,7 @@ def is_execution(run: Run, name: str) -> bool:
     if group in ("resolved", "hydra") or rules_of(Config).get(group, {}).get("execution"):
         return True
     target = run.settings.get(f"{group}._target_")
-    return group in OPTIONS and field.partition(".")[0] in _left_out(group, target)
+    return group in OPTIONS and field.partition(".")[0] in _execution_names(group, target)
 
 
 def differences(runs: Sequence[Run]) -> Differences:
@@ -72,10 +72,10 @@ def differences(runs: Sequence[Run]) -> Differences:
     apart = contents(runs)
     keys: list[Hashable] = [frozenset(content.items()) for content in apart]
     words = [frozenset((n, v) for n, v in run.override_values.items() if _counts(run, n)) for run in runs]
-    known = {word: key for word, key, run in zip(words, keys, runs, strict=True) if run.settings}
+    key_of = {word: key for word, key, run in zip(words, keys, runs, strict=True) if run.settings}
     # A job that has not begun has no config yet
     keys = [
-        key if run.settings else known.get(word, word)
+        key if run.settings else key_of.get(word, word)
         for run, word, key in zip(runs, words, keys, strict=True)
     ]
     places = {run.path.resolve(): key for run, key in zip(runs, keys, strict=True)}
@@ -85,15 +85,15 @@ def differences(runs: Sequence[Run]) -> Differences:
     ):  # which differ in the settings of the runs that they branched from too
         if branch:
             keys[i] = (keys[i], places.get(branch.parent, str(branch.parent)), branch.checkpoint)
-    names = _chosen(runs, apart, keys)
+    names = _choose_names(runs, apart, keys)
     values = [{name: shown_setting(run, name) for name in names} for run in runs]
     if any(branches):
-        values = [{**own, BRANCH: str(branch or "")} for own, branch in zip(values, branches, strict=True)]
+        values = [{**row, BRANCH: str(branch or "")} for row, branch in zip(values, branches, strict=True)]
     order = list(dict.fromkeys(keys))
     seeds, folds = [seed_of(run) for run in runs], [fold_of(run) for run in runs]
-    short = {name: few_digits({own[name] for own in values}) for name in values[0]}
-    shown = [{name: short[name][value] for name, value in own.items()} for own in values]
-    return Differences(names, values, shown, [order.index(key) for key in keys], seeds, folds)
+    short = {name: few_digits({row[name] for row in values}) for name in values[0]}
+    short_values = [{name: short[name][value] for name, value in row.items()} for row in values]
+    return Differences(names, values, short_values, [order.index(key) for key in keys], seeds, folds)
 
 
 def few_digits(texts: Collection[str]) -> dict[str, str]:
@@ -104,12 +104,12 @@ def few_digits(texts: Collection[str]) -> dict[str, str]:
         {'0.0044303752': '0.00443', '0.1': '0.1', 'adamw': 'adamw'}
     """
     long = {text: float(text) for text in texts if re.fullmatch(r"-?\d*\.\d{4,}(e-?\d+)?", text)}
-    found: dict[str, str] = {}
+    short: dict[str, str] = {}
     for digits in range(3, 18):
-        found = {text: f"{value:.{digits}g}" for text, value in long.items()}
-        if len(set(found.values())) == len(long):
+        short = {text: f"{value:.{digits}g}" for text, value in long.items()}
+        if len(set(short.values())) == len(long):
             break
-    return {text: found.get(text, text) for text in texts}
+    return {text: short.get(text, text) for text in texts}
 
 
 def seed_of(run: Run) -> int | None:
@@ -123,14 +123,14 @@ def fold_of(run: Run) -> int | None:
 
 
 def _whole_number(run: Run, name: str) -> int | None:
-    found = str(run.settings.get(name, run.override_values.get(name)))
-    return int(found) if found.isdecimal() else None
+    text = str(run.settings.get(name, run.override_values.get(name)))
+    return int(text) if text.isdecimal() else None
 
 
 def shown_setting(run: Run, name: str) -> str:
     """Returns a setting's value as it is typed; for a group the name of its option, if known."""
     if name in run.settings:
-        return written(run.settings[name])
+        return value_text(run.settings[name])
     if name in run.override_values:
         return run.override_values[name]
     target = target_of({"_target_": run.settings.get(f"{name}._target_")})
@@ -141,7 +141,7 @@ def shown_setting(run: Run, name: str) -> str:
     return "default" if recipe is None else f"as in {recipe}"
 
 
-def written(value: object, none: str = "null") -> str:
+def value_text(value: object, none: str = "null") -> str:
     """Returns a value as it is typed, without quotation marks."""
     return none if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -152,7 +152,7 @@ def label_of(values: Mapping[str, str]) -> str:
 
 
 @cache
-def _left_out(group: str, target: str | None) -> set[str]:
+def _execution_names(group: str, target: str | None) -> set[str]:
     return execution_names(group, {"_target_": target})
 
 
@@ -168,14 +168,14 @@ def contents(runs: Sequence[Run]) -> list[dict[str, str]]:
         beside = {n: v for n, v in run.override_values.items() if n.partition(".")[0] not in groups}
         configs.append({**beside, **run.settings} if run.settings else {})
     names = _apart([config for config in configs if config])
-    found = []
+    run_settings = []
     for run, config in zip(runs, configs, strict=True):
-        counted = [name for name in names if config and _counts(run, name)]
-        alike = (n for n in counted if n.endswith(".seed") and config.get(n) == config.get("seed"))
+        relevant = [name for name in names if config and _counts(run, name)]
+        alike = (n for n in relevant if n.endswith(".seed") and config.get(n) == config.get("seed"))
         seeds = {n for n in alike if "$" in run.override_values.get(n, "$")}  # one that is typed is its own
-        found.append({name: SEED if name in seeds else str(config.get(name)) for name in counted})
-    differing = _apart([content for content, config in zip(found, configs, strict=True) if config])
-    return [{name: content[name] for name in differing if name in content} for content in found]
+        run_settings.append({name: SEED if name in seeds else str(config.get(name)) for name in relevant})
+    differing = _apart([content for content, config in zip(run_settings, configs, strict=True) if config])
+    return [{name: content[name] for name in differing if name in content} for content in run_settings]
 
 
 def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
@@ -183,19 +183,19 @@ def _apart(configs: Sequence[Mapping[str, object]]) -> list[str]:
     return [name for name in every if len({str(config.get(name)) for config in configs}) > 1]
 
 
-def _chosen(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
+def _choose_names(runs: Sequence[Run], contents: Sequence[Values], keys: Sequence[Hashable]) -> list[str]:
     """Returns the names to show: overrides that make a difference, then other names that distinguish settings."""
-    given = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
-    names = [name for name in given if _differs(runs, contents, name)][:MAX_SETTINGS]
+    overrides = dict.fromkeys(name for run in runs for name in run.override_values if _counts(run, name))
+    names = [name for name in overrides if _differs(runs, contents, name)][:MAX_SETTINGS]
     others = dict.fromkeys(name for content in contents for name in content)
     targets = [name for name in others if name.endswith("._target_")]
     for name in dict.fromkeys([*targets, *others]):
-        shown = name.removesuffix("._target_")
+        group = name.removesuffix("._target_")
         parts = _parts(runs, names)
         if parts == len(set(keys)) or len(names) == MAX_SETTINGS:
             break
-        if shown not in names and _parts(runs, [*names, shown]) > parts:
-            names.append(shown)
+        if group not in names and _parts(runs, [*names, group]) > parts:
+            names.append(group)
     return names
 
 
@@ -242,8 +242,8 @@ def _default_settings(recipe: str | None, scale: str | None) -> dict[str, tuple[
     plugins()
     running = GlobalHydra.instance().is_initialized()
     with nullcontext() if running else initialize_config_module("tiryns.conf", **VERSION_BASE):
-        chosen = {RECIPE: recipe, SCALE: scale}
-        config = compose("config", [f"{name}={value}" for name, value in chosen.items() if value])
-    resolved = dict(flatten(OmegaConf.to_container(config, resolve=True)))
+        overrides = {RECIPE: recipe, SCALE: scale}
+        config = compose("config", [f"{name}={value}" for name, value in overrides.items() if value])
+    values = dict(flatten(OmegaConf.to_container(config, resolve=True)))
     raw = dict(flatten(OmegaConf.to_container(config, resolve=False)))
-    return {name: (value, raw.get(name)) for name, value in resolved.items()}
+    return {name: (value, raw.get(name)) for name, value in values.items()}

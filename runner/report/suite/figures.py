@@ -1,6 +1,6 @@
 """Sums up the runs of a suite: means over seeds, deviations, Student's intervals, and the mean over tasks.
 
-`suite.json` in the sweep's folder has what `summed_up` returns; its keys are documented in `docs/suites.md`.
+`suite.json` in the sweep's folder has what `sum_up` returns; its keys are documented in `docs/suites.md`.
 """
 
 import math
@@ -27,7 +27,7 @@ def read_suite_results(folder: Path) -> Content:
     return read_json(folder / SUITE, {})
 
 
-def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
+def measure(results: Mapping[str, float], names: Sequence[str], stages: Sequence[str]) -> tuple[float, str]:
     """Returns the mean of the named metrics in a run's results, and their set: `test`, `validation` or empty.
 
     A name is a whole key, or the last part of keys such as `test/easy/accuracy`. For a last part the mean is taken over
@@ -37,10 +37,10 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
         ValueError: a metric is missing, or is not a finite number.
 
     Example:
-        >>> measured({"val/a/f1": 0.5, "val/b/f1": 0.75, "test/test/f1": 0.25}, ["f1"], ["val"])
+        >>> measure({"val/a/f1": 0.5, "val/b/f1": 0.75, "test/test/f1": 0.25}, ["f1"], ["val"])
         (0.625, 'validation')
     """
-    values, found_on = [], set()
+    values, sets = [], set()
     for name in names:
         of_name = [key for key in results if key.count("/") == 2 and key.endswith(f"/{name}")]
         of_stages = [[key for key in of_name if key.startswith(f"{stage}/")] for stage in stages]
@@ -52,8 +52,8 @@ def measured(results: Mapping[str, float], names: Sequence[str], stages: Sequenc
         if not math.isfinite(value):
             raise ValueError(f"its figure {name} is not a number")
         values.append(value)
-        found_on.add({"test": "test", "val": "validation"}.get(keys[0].partition("/")[0], ""))
-    return statistics.mean(values), found_on.pop() if len(found_on) == 1 else "validation" if found_on else ""
+        sets.add({"test": "test", "val": "validation"}.get(keys[0].partition("/")[0], ""))
+    return statistics.mean(values), sets.pop() if len(sets) == 1 else "validation" if sets else ""
 
 
 def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
@@ -63,19 +63,19 @@ def mean_over_tasks(tasks: Sequence[Sequence[float]]) -> Content:
     count as independent, each with its own variance (degrees of freedom by Welch and Satterthwaite 1946, rounded down).
     """
     means = [statistics.mean(figures) for figures in tasks]
-    found: Content = {"mean": statistics.mean(means), "deviation": None, "interval": None}
+    summary: Content = {"mean": statistics.mean(means), "deviation": None, "interval": None}
     if all(len(figures) > 1 for figures in tasks):
         variances = [statistics.variance(figures) for figures in tasks]
         errors = [variance / len(figures) for variance, figures in zip(variances, tasks, strict=True)]
         spread = sum(e**2 / (len(figures) - 1) for e, figures in zip(errors, tasks, strict=True))
         freedom = int(sum(errors) ** 2 / spread + 1e-9) if spread else 1
         width = t_quantile(max(1, freedom), 1 - LEVEL) * math.sqrt(sum(errors)) / len(tasks)
-        found["deviation"] = math.sqrt(sum(variances)) / len(tasks)
-        found["interval"] = [found["mean"] - width, found["mean"] + width]
-    return found
+        summary["deviation"] = math.sqrt(sum(variances)) / len(tasks)
+        summary["interval"] = [summary["mean"] - width, summary["mean"] + width]
+    return summary
 
 
-def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
+def sum_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, str], Content]) -> Content:
     """Returns the content of `suite.json`: the entries of `suite`, a row for each model, and the best of each column.
 
     `cells` are by model and task. A cell has `figures` by seed (None if no setting has all seeds); other entries stay.
@@ -89,9 +89,9 @@ def summed_up(suite: Content, models: Sequence[str], cells: Mapping[tuple[str, s
             of_tasks[task] = {**spread_of(figures)._asdict(), **cell}
         summary = {}
         for name, tasks in suite["summary"].items():
-            found = [list((of_tasks[task].get("figures") or {}).values()) for task in tasks]
-            lacking = [task for task, figures in zip(tasks, found, strict=True) if not figures]
-            mean = spread_of([])._asdict() if lacking else mean_over_tasks(found)
+            task_figures = [list((of_tasks[task].get("figures") or {}).values()) for task in tasks]
+            lacking = [task for task, figures in zip(tasks, task_figures, strict=True) if not figures]
+            mean = spread_of([])._asdict() if lacking else mean_over_tasks(task_figures)
             summary[name] = {**mean, "lacking": lacking}
         rows.append({"model": model, "tasks": of_tasks, "summary": summary})
     complete = all(cell["mean"] is not None for row in rows for cell in row["tasks"].values())
@@ -112,17 +112,17 @@ def _best(suite: Content, rows: Sequence[Content]) -> dict[str, Content]:
     """Returns for a column of several means the best model, and those whose intervals overlap its own or are unknown."""
     if len(rows) < 2:
         return {}
-    smaller = {task for task, noted in suite["tasks"].items() if not noted["larger_is_better"]}
+    smaller = {task for task, entry in suite["tasks"].items() if not entry["larger_is_better"]}
     smaller |= {name for name, tasks in suite["summary"].items() if smaller & {*tasks}}
-    found = {}
+    best = {}
     for column in cells_of(rows[0]):
         have = [(row["model"], cell) for row in rows if (cell := cells_of(row)[column])["mean"] is not None]
         if len(have) > 1:
             sign = 1 if column in smaller else -1
             first, *others = sorted(have, key=lambda pair: sign * pair[1]["mean"])
             unclear = [name for name, cell in others if not _lie_apart(first[1], cell)]
-            found[column] = {"model": first[0], "not_apart_from": unclear}
-    return found
+            best[column] = {"model": first[0], "not_apart_from": unclear}
+    return best
 
 
 def _lie_apart(one: Content, other: Content) -> bool:

@@ -52,15 +52,15 @@ def suite_rows(content: Content) -> Cells:
     """Returns heads, and a row for each model: means with deviations, and in small letters 95 % intervals if known."""
     form = "{:.4g}" if _scale(content) == 1 else "{:.1f}"
 
-    def shown(value: float) -> str:
+    def format_value(value: float) -> str:
         return form.format(_scale(content) * value)
 
     def both(cell: Content) -> page.Part:
         if cell["mean"] is None:
             return {"text": "none", "small": ""}
-        deviation = "" if cell["deviation"] is None else f" ± {shown(cell['deviation'])}"
-        ends = " to ".join(map(shown, cell["interval"] or ()))
-        return {"text": shown(cell["mean"]) + deviation, "small": ends}
+        deviation = "" if cell["deviation"] is None else f" ± {format_value(cell['deviation'])}"
+        ends = " to ".join(map(format_value, cell["interval"] or ()))
+        return {"text": format_value(cell["mean"]) + deviation, "small": ends}
 
     heads = ["model", *content["summary"], *content["tasks"]]
     return heads, [[row["model"], *map(both, cells_of(row).values())] for row in content["models"]]
@@ -74,34 +74,34 @@ def best_rows(content: Content) -> set[int]:
 
 def notes(content: Content) -> Iterator[str]:
     """Yields sentences on the metrics, on how settings were chosen, and on which model is best."""
-    rows, scaled = content["models"], ", in hundredths" if _scale(content) == 100 else ""
-    yield f"Suite {content['suite']}: means ± standard deviations over seeds{scaled}."
+    rows, unit = content["models"], ", in hundredths" if _scale(content) == 100 else ""
+    yield f"Suite {content['suite']}: means ± standard deviations over seeds{unit}."
     for where in ("test", "validation"):
-        measured = {t for row in rows for t, cell in row["tasks"].items() if cell.get("on") == where}
-        tasks = [t for t in content["tasks"] if t in measured]
+        names = {t for row in rows for t, cell in row["tasks"].items() if cell.get("on") == where}
+        tasks = [t for t in content["tasks"] if t in names]
         if tasks and where == "test":
             yield f"Measured on the test set, chosen on the validation set: {', '.join(tasks)}."
         elif tasks:
             grid = [t for t in tasks if content["tasks"][t]["settings"] > 1]
-            chosen = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
-            yield f"Validation metrics, as there is no labelled test set: {', '.join(tasks)}.{chosen}"
+            remark = f" They chose the setting of {', '.join(grid)} too, which is optimistic." if grid else ""
+            yield f"Validation metrics, as there is no labelled test set: {', '.join(tasks)}.{remark}"
     cells = [cell for row in rows for cell in row["tasks"].values()]
-    settings, dropped, failed = (sum(cell[n] for cell in cells) for n in ("settings", "dropped", "failed"))
-    yield f"{settings} settings were tried; {dropped} were dropped before the last seed, {failed} failed."
+    settings, drops, failures = (sum(cell[n] for cell in cells) for n in ("settings", "dropped", "failed"))
+    yield f"{settings} settings were tried; {drops} were dropped before the last seed, {failures} failed."
     for row in rows:
         for task, cell in row["tasks"].items():
             if cell["problem"]:
                 yield f"{row['model']} has no figure of {task}: {cell['problem'].rstrip('.')}."
     for column, best in content["best"].items():
-        told, unclear = f"Best by {column}: {best['model']}", best["not_apart_from"]
+        text, unclear = f"Best by {column}: {best['model']}", best["not_apart_from"]
         if column in content["summary"] and unclear:
             yield (
-                f"{told}, but its interval overlaps with that of {', '.join(unclear)}, or is not known: it may be luck; "
+                f"{text}, but its interval overlaps with that of {', '.join(unclear)}, or is not known: it may be luck; "
                 "tiryns judge compares two models by pairs of equal seeds."
             )
         elif column in content["summary"]:
             yield (
-                f"{told}; its interval lies apart from the others, as that of models that are alike does in fewer than "
+                f"{text}; its interval lies apart from the others, as that of models that are alike does in fewer than "
                 "1 of 100 suites."
             )
 
@@ -109,22 +109,22 @@ def notes(content: Content) -> Iterator[str]:
 def _scale(content: Content) -> int:
     """Returns the factor of shown means: 100 if all are from -1 to 1, such as correlations, else 1."""
     means = [cell["mean"] for row in content["models"] for cell in row["tasks"].values()]
-    known = [mean for mean in means if mean is not None]
-    return 100 if known and all(abs(mean) <= 1 for mean in known) else 1
+    values = [mean for mean in means if mean is not None]
+    return 100 if values and all(abs(mean) <= 1 for mean in values) else 1
 
 
 def write_suite(folder: Path, content: Content, path: Path | None = None) -> Path:
     """Writes `suite.html` into the folder of a suite, or the page to another path; returns the path."""
-    done = sum(run["state"] == "done" for run in content["runs"])
+    count = sum(run["state"] == "done" for run in content["runs"])
     facts = [f"{len(content['models'])} models", f"{len(content['tasks'])} tasks"]
-    facts += [f"{done} of {len(content['runs'])} runs done", *["not complete"] * (not content["complete"])]
+    facts += [f"{count} of {len(content['runs'])} runs done", *["not complete"] * (not content["complete"])]
     failures = {f"{run['run']} ({run['task']})": run["problem"] for run in content["runs"] if run["problem"]}
     heads, rows = suite_rows(content)
     best = best_rows(content)
     marks = [{"class": "best"} if i in best else {} for i in range(len(rows))]
     parts = [
         page.section("Models", page.table(heads, rows, marks, sorts=False), *map(page.note, notes(content))),
-        page.section("Chosen settings", page.table(CHOSEN, _chosen(content), sorts=False)),
+        page.section("Chosen settings", page.table(CHOSEN, _setting_rows(content), sorts=False)),
         page.section("Failures", page.part("facts", facts=failures)),
         page.section("All settings tried", page.table(RUNS, [_run(run, folder) for run in content["runs"]])),
     ]
@@ -132,7 +132,7 @@ def write_suite(folder: Path, content: Content, path: Path | None = None) -> Pat
     return page.save_page(path, "Tiryns suite", str(content["suite"]), parts, meta=facts)
 
 
-def _chosen(content: Content) -> list[list[str]]:
+def _setting_rows(content: Content) -> list[list[str]]:
     rows = []
     for row in content["models"]:
         for name, cell in row["tasks"].items():
@@ -147,5 +147,5 @@ def _chosen(content: Content) -> list[list[str]]:
 def _run(run: Content, folder: Path) -> list[object]:
     has_page = (folder / run["run"] / "report.html").exists()
     link = {"text": run["run"], "href": f"{run['run']}/report.html" if has_page else run["run"]}
-    own = [run["model"], run["task"], setting_text(run["setting"]), str(run["seed"]), run["state"]]
-    return [link, *own, run["chosen_by"], run["figure"]]
+    cells = [run["model"], run["task"], setting_text(run["setting"]), str(run["seed"]), run["state"]]
+    return [link, *cells, run["chosen_by"], run["figure"]]

@@ -95,10 +95,10 @@ def failures_as_json(words: Sequence[str]) -> Iterator[None]:
         if not ended.code:
             raise
         status = ended.code if isinstance(ended.code, int) else ERROR
-        told = ended.code if isinstance(ended.code, str) else ""
-        if told:
-            print(told, file=sys.stderr)
-        message = told.removeprefix("error: ") or MEANINGS.get(status, MEANINGS[ERROR])[1]
+        text = ended.code if isinstance(ended.code, str) else ""
+        if text:
+            print(text, file=sys.stderr)
+        message = text.removeprefix("error: ") or MEANINGS.get(status, MEANINGS[ERROR])[1]
         _print(failure_of(ended, message, words))
         raise SystemExit(status) from None
     except Exception as error:  # the user asked for the traceback
@@ -110,13 +110,13 @@ def failures_as_json(words: Sequence[str]) -> Iterator[None]:
 def failure_of(error: BaseException, message: str, words: Sequence[str] = ()) -> Failure:
     """Returns the failure of the command `words`. `error` has ended the command; it may be a SystemExit with a cause."""
     from tiryns.runner.run.errors import causes
-    from tiryns.runner.run.redaction import redacted
+    from tiryns.runner.run.redaction import redact
 
     chain = [cause for cause in causes(error) if not isinstance(cause, SystemExit)]
     status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else ERROR
     code = _code(chain, message) if chain and status == ERROR else MEANINGS.get(status, MEANINGS[ERROR])[0]
     fix = _fix(chain, code, message, list(words))
-    return Failure(code, redacted(message), fix and redacted(fix))
+    return Failure(code, redact(message), fix and redact(fix))
 
 
 def _print(failure: Failure) -> None:
@@ -138,12 +138,12 @@ def _code(chain: list[BaseException], message: str) -> str:
         return "out_of_memory"
     for cause in (cause for cause in chain if not is_of_hydra(cause)):
         of_kind = next((code for kind, code in kinds if isinstance(cause, kind)), None)
-        if found := getattr(cause, "failure_code", of_kind):
-            return str(found)
+        if failure_code := getattr(cause, "failure_code", of_kind):
+            return str(failure_code)
         if isinstance(cause, ValueError | KeyError):
             names = [f.f_globals.get("__name__", "") for f, _ in traceback.walk_tb(cause.__traceback__)]
-            ours = next((f"{name}." for name in reversed(names) if name.startswith("tiryns.")), "")
-            return next((code for name, code in PACKAGES.items() if ours.startswith(f"{name}.")), "refused")
+            module = next((f"{name}." for name in reversed(names) if name.startswith("tiryns.")), "")
+            return next((code for name, code in PACKAGES.items() if module.startswith(f"{name}.")), "refused")
     return "bad_setting"
 
 
@@ -153,14 +153,14 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
 
     for cause in chain:
         settings = getattr(cause, "settings", None) or {}
-        if known := [typed_setting(n, v) for n, v in settings.items() if not isinstance(v, tuple)]:
-            return " ".join(known)
+        if cures := [typed_setting(n, v) for n, v in settings.items() if not isinstance(v, tuple)]:
+            return " ".join(cures)
     if (meant := re.search(r"Did you mean '([^']+)'", message)) and (
-        typed := _retype(words, meant[1], message)
+        correction := _retype(words, meant[1], message)
     ):
-        return typed
-    if found := next(filter(None, (pattern.search(message) for pattern in _FIXES)), None):
-        return found[1].rstrip(" .")
+        return correction
+    if match := next(filter(None, (pattern.search(message) for pattern in _FIXES)), None):
+        return match[1].rstrip(" .")
     if code in ("interrupted", "preempted"):  # the same command goes on
         return shlex.join(["tiryns", *words])
     if code == "bad_setting" and (setting := re.search(r"\b([a-z_]+)\.[a-z_.]+", message)):
@@ -173,8 +173,8 @@ def _fix(chain: list[BaseException], code: str, message: str, words: list[str]) 
 def _retype(words: list[str], meant: str, message: str) -> str | None:
     """Returns the command with the `meant` word in place of the most similar word that the message names."""
     pieces = [(i, part) for i, word in enumerate(words) for part in {word, *re.split("[=,]", word)}]
-    known = {part: i for i, part in pieces if part and part != meant and part in message}
-    if not (close := difflib.get_close_matches(meant, known, n=1, cutoff=0.5)):
+    positions = {part: i for i, part in pieces if part and part != meant and part in message}
+    if not (close := difflib.get_close_matches(meant, positions, n=1, cutoff=0.5)):
         return None
-    i = known[close[0]]
+    i = positions[close[0]]
     return shlex.join(["tiryns", *words[:i], words[i].replace(close[0], meant, 1), *words[i + 1 :]])

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
 
-_held: ContextVar[list[str] | None] = ContextVar("_held", default=None)
+_documents: ContextVar[list[str] | None] = ContextVar("_held", default=None)
 """The document of the command that runs; None where its answer is for people."""
 
 
@@ -47,15 +47,15 @@ def print_json(value: object, file: Path | None = None) -> None:
 
         with writing(file) as out:
             out.write(as_json(value))
-    elif (held := _held.get()) is None:
+    elif (documents := _documents.get()) is None:
         sys.stdout.write(as_json(value))
     else:
-        held.append(as_json(value))
+        documents.append(as_json(value))
 
 
 def wants_json() -> bool:
     """Whether the running command must answer with a JSON document."""
-    return _held.get() is not None
+    return _documents.get() is not None
 
 
 class Answered(SystemExit):
@@ -65,32 +65,32 @@ class Answered(SystemExit):
 @contextmanager
 def json_alone() -> Iterator[None]:
     """Prints only the block's documents (`print_json`) on standard output, and all its other output on standard error."""
-    held: list[str] = []
-    token = _held.set(held)
+    documents: list[str] = []
+    token = _documents.set(documents)
     try:
         with output_to_stderr():
             yield
     except SystemExit as ended:
-        if held and isinstance(ended.code, int):
+        if documents and isinstance(ended.code, int):
             raise Answered(ended.code) from None
         raise
     finally:
-        _held.reset(token)
-        sys.stdout.write("".join(held))
+        _documents.reset(token)
+        sys.stdout.write("".join(documents))
 
 
 @contextmanager
 def output_to_stderr() -> Iterator[None]:
     """Sends what this process and its children print in the block to standard error."""
     sys.stdout.flush()
-    kept = os.dup(1)
+    descriptor = os.dup(1)
     os.dup2(2, 1)
     try:
         with redirect_stdout(_second_stderr() if writes_to(sys.stderr, 2) else sys.stderr):
             yield
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(descriptor, 1)
+        os.close(descriptor)
 
 
 def writes_to(stream: TextIO, number: int) -> bool:

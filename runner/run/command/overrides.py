@@ -7,7 +7,7 @@ from tiryns.conf.fields import fields_of, is_part, root_fields
 from tiryns.conf.registry import OPTIONS
 from tiryns.conf.values import close_matches, suggest
 
-Found = re.Match[str]
+Match = re.Match[str]
 Errors = Sequence[BaseException]
 
 OTHER_WORDS = {
@@ -49,33 +49,33 @@ def message_of(composing: Sequence[BaseException]) -> str:
     )
     message = "\n".join(lines)
     for pattern, answer in EXPLAINED.items():
-        if found := re.search(pattern, message):
-            told = answer.format(*found.groups()) if isinstance(answer, str) else answer(found, composing)
-            if told:
-                return told
+        if match := re.search(pattern, message):
+            text = answer.format(*match.groups()) if isinstance(answer, str) else answer(match, composing)
+            if text:
+                return text
     return "; ".join(lines) + _remedy(message)
 
 
-def _unreadable(found: Found, composing: Errors) -> str:
+def _unreadable(match: Match, composing: Errors) -> str:
     from hydra.errors import OverrideParseException
 
     word = next((error.override for error in composing if isinstance(error, OverrideParseException)), "")
     if signs := SIGNS.fullmatch(word):
         name, value = signs.groups()
-        what = "the sign" if len(value) == 1 else "the signs"
+        noun = "the sign" if len(value) == 1 else "the signs"
         return (
-            f"{word}: {what} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
+            f"{word}: {noun} {value} must be quoted within the quotes of the shell: type \"{name}='{value}'\""
         )
     return (
-        f"cannot read the override {word!r}: {found[0].partition(' expecting {')[0]}; expected GROUP=OPTION or "
+        f"cannot read the override {word!r}: {match[0].partition(' expecting {')[0]}; expected GROUP=OPTION or "
         "FIELD=VALUE; in a shell, quote brackets or spaces: 'a.b=[1,2]', and quote a value of signs twice: "
         "\"a.b=';'\""
     )
 
 
-def _other_option(found: Found, _: Errors) -> str:
-    group, wrong = found.groups()
-    available = found.string.partition("Available options in")[2].splitlines()[1:]
+def _other_option(match: Match, _: Errors) -> str:
+    group, wrong = match.groups()
+    available = match.string.partition("Available options in")[2].splitlines()[1:]
     there = available or [*OPTIONS.get(group, {}), "default"]
     # models have many similar names
     alike = [name for name in there if group != "model" or name[:1] == wrong[:1]]
@@ -87,24 +87,24 @@ def _other_option(found: Found, _: Errors) -> str:
     return f"there is no {group}={wrong}; `tiryns info {group}` lists what there is{more}{near}"
 
 
-def _other_value(found: Found, _: Errors) -> str:
-    reason = " ".join(found.string[found.end() :].split()) or "this value is refused"
-    return f"{found[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
+def _other_value(match: Match, _: Errors) -> str:
+    reason = " ".join(match.string[match.end() :].split()) or "this value is refused"
+    return f"{match[1]}: {next((said for words, said in EXPECTED.items() if words in reason), reason)}"
 
 
 def _remedy(message: str) -> str:
     """Returns what to write instead in a recipe or an override, to append to the message; empty for most messages."""
     if "Key 'experiment' not in 'Config'" in message:
         return "; a recipe begins with the line: # @package _global_"
-    if found := re.search(r"Key '([^']+)' (?:is )?not in", message):
-        return suggest(found[1], {key.split(".")[-1] for key in _config_keys()})
-    if found := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
-        return f"; write {found[1]}={found[2]}, without a +: there is such a group already"
+    if match := re.search(r"Key '([^']+)' (?:is )?not in", message):
+        return suggest(match[1], {key.split(".")[-1] for key in _config_keys()})
+    if match := re.search(r"Multiple values for (\S+)\. To .* use 'override \S+: (\S+)'", message):
+        return f"; write {match[1]}={match[2]}, without a +: there is such a group already"
     return ""
 
 
-def _other_key(found: Found, _: Errors) -> str:
-    wrong, keys = found[1], _config_keys()
+def _other_key(match: Match, _: Errors) -> str:
+    wrong, keys = match[1], _config_keys()
     if options := keys.get(wrong):
         group = wrong.partition(".")[0]
         whole = f"{group}=[..., {options[0]}]" if wrong.count(".") > 1 else f"{group}={' or '.join(options)}"
@@ -124,17 +124,17 @@ def _other_key(found: Found, _: Errors) -> str:
     return f"there is no setting {wrong}{meant or within}"
 
 
-def _foreign_key(found: Found, composing: Errors) -> str:
+def _foreign_key(match: Match, composing: Errors) -> str:
     """Returns the message for a recipe's setting that belongs to another option of its group; empty if none has it."""
-    recipe, name, kind = found.groups()
+    recipe, name, kind = match.groups()
     key = next((str(key) for cause in composing if (key := getattr(cause, "full_key", None))), name)
     group = key.partition(".")[0]
-    chosen = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
-    if not chosen or not _config_keys().get(key):
+    names = [option for option, node in OPTIONS.get(group, {}).items() if node.__name__ == kind]
+    if not names or not _config_keys().get(key):
         return ""
     return (
-        f"experiment={recipe.removeprefix('experiment/')} sets {key}, which {group}={chosen[0]} does not have: copy the "
-        f"file of the recipe to configs/experiment/mine.yaml, write `override /{group}: {chosen[0]}` in its defaults and "
+        f"experiment={recipe.removeprefix('experiment/')} sets {key}, which {group}={names[0]} does not have: copy the "
+        f"file of the recipe to configs/experiment/mine.yaml, write `override /{group}: {names[0]}` in its defaults and "
         f"settings of that option below {group}:, and run it by --config-dir configs experiment=mine"
     )
 
@@ -150,7 +150,7 @@ def _config_keys() -> dict[str, list[str]]:
     return keys
 
 
-EXPLAINED: dict[str, str | Callable[[Found, Errors], str]] = {
+EXPLAINED: dict[str, str | Callable[[Match, Errors], str]] = {
     r"^Could not override 'data.folds?'": (
         "folds are for labelled data, such as data=classification: text and images are not cut into folds"
     ),

@@ -18,8 +18,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from tiryns.runner.run.files import locked, own_cache, replacing
-from tiryns.runner.run.redaction import HIDDEN, is_secret, redacted
+from tiryns.runner.run.files import hold_lock, own_cache, replacing
+from tiryns.runner.run.redaction import HIDDEN, is_secret, redact
 
 _NAMES_A_PLACE = re.compile(r"""['"]?\$\{[^{}]*\}['"]?""")
 
@@ -51,11 +51,11 @@ def flags(words: Sequence[str] | None = None) -> list[str]:
 
 def public_overrides(overrides: list[str]) -> list[str]:
     """Returns the overrides of the run itself, without `resume`, `hydra.*` and secrets."""
-    left_out = ("resume=", "hydra.", "hydra/")
+    prefixes = ("resume=", "hydra.", "hydra/")
     return [
-        redacted(word)
+        redact(word)
         for word in overrides
-        if not (word.lstrip("+~").startswith(left_out) or _holds_secret(word))
+        if not (word.lstrip("+~").startswith(prefixes) or _holds_secret(word))
     ]
 
 
@@ -74,7 +74,7 @@ def as_typed(override: str) -> str:
         >>> print(as_typed(r"data.without=source\:code"), as_typed(r"a={b:c\:d}"), as_typed(r"a='b\:c'"))
         data.without=source:code a={b:c\:d} a='b\:c'
     """
-    plain = re.sub(r"\$\\\{.*?\\\}", lambda found: found[0].replace("\\", ""), override)
+    plain = re.sub(r"\$\\\{.*?\\\}", lambda match: match[0].replace("\\", ""), override)
     return plain if re.search(r"[{'\"]", plain) else plain.replace(r"\:", ":")
 
 
@@ -83,9 +83,9 @@ def _holds_secret(word: str) -> bool:
     return bool(is_given) and is_secret(name) and not _NAMES_A_PLACE.fullmatch(value)
 
 
-def quoted(value: str) -> str:
+def quote(value: str) -> str:
     """Quotes a value for Hydra's grammar: backslashes are doubled only before a quotation mark."""
-    return "'" + re.sub(r"(\\*)('|\Z)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value) + "'"
+    return "'" + re.sub(r"(\\*)('|\Z)", lambda match: match[1] * 2 + ("\\'" if match[2] else ""), value) + "'"
 
 
 def literal(value: object) -> str:
@@ -101,7 +101,7 @@ def literal(value: object) -> str:
         return f"[{','.join(map(literal, value))}]"
     if value is None or isinstance(value, bool):
         return "null" if value is None else str(value).lower()
-    return quoted(value) if isinstance(value, str) else str(value)
+    return quote(value) if isinstance(value, str) else str(value)
 
 
 @contextlib.contextmanager
@@ -115,23 +115,23 @@ def trusting(is_trusted: Callable[[str], bool] | None) -> Iterator[None]:
         _is_trusted = before
 
 
-def sealed(words: list[str], known: list[str] | None = None) -> dict[str, Any]:
+def seal_record(words: list[str], trusted_words: list[str] | None = None) -> dict[str, Any]:
     """Returns what a run or a sweep records of its words: the words that the user typed (`own`), and their `seal`.
 
-    Without a command, as in jobs, the words in `known` count as typed by the user; if `known` is None, all words count.
+    Without a command, as in jobs, `trusted_words` count as typed by the user; if they are None, all words count.
     """
-    trusted = _is_trusted or (lambda word: known is None or word in known)
-    own = [word for word in words if trusted(word)]
-    return {"own": own, "seal": seal_of([own, words])}
+    is_typed = _is_trusted or (lambda word: trusted_words is None or word in trusted_words)
+    typed_words = [word for word in words if is_typed(word)]
+    return {"own": typed_words, "seal": seal_of([typed_words, words])}
 
 
-def sealed_words(noted: dict[str, Any], words: list[str]) -> list[str] | None:
+def sealed_words(record: dict[str, Any], words: list[str]) -> list[str] | None:
     """Returns the words that the user typed, from a folder's record; None if its seal is missing or wrong."""
-    own, seal = noted.get("own", words), noted.get("seal")  # an older seal is of all words
-    expected = seal_of([own, words] if "own" in noted else words)
-    if expected is None or not isinstance(seal, str) or not isinstance(own, list):
+    typed_words, seal = record.get("own", words), record.get("seal")  # an older seal is of all words
+    valid_seal = seal_of([typed_words, words] if "own" in record else words)
+    if valid_seal is None or not isinstance(seal, str) or not isinstance(typed_words, list):
         return None
-    return own if hmac.compare_digest(seal.encode(), expected.encode()) else None
+    return typed_words if hmac.compare_digest(seal.encode(), valid_seal.encode()) else None
 
 
 def seal_of(words: list[Any]) -> str | None:
@@ -143,20 +143,20 @@ def seal_of(words: list[Any]) -> str | None:
         key = _own_key(own_cache() / f"seal-{os.getuid()}.key")
     except (OSError, RuntimeError):  # no place can be written to, or there is no home
         return None
-    return hmac.new(key, redacted(json.dumps(words)).encode(), "sha256").hexdigest()
+    return hmac.new(key, redact(json.dumps(words)).encode(), "sha256").hexdigest()
 
 
 def _own_key(file: Path) -> bytes:
     """Returns the key in a file of this user; replaces a key that is missing, damaged or somebody else's by a new one."""
     if not (key := _key_in(file)):
         file.parent.mkdir(parents=True, exist_ok=True)
-        with locked(file.with_suffix(".lock")):
+        with hold_lock(file.with_suffix(".lock")):
             if not (key := _key_in(file)):
                 key = secrets.token_bytes(KEY_BYTES)
                 with replacing(file) as temporary:
                     new = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                    with open(new, "wb") as opened:
-                        opened.write(key)
+                    with open(new, "wb") as stream:
+                        stream.write(key)
     return key
 
 
@@ -168,13 +168,13 @@ def _key_in(file: Path) -> bytes:
     return key if len(key) == KEY_BYTES else b""
 
 
-def typed(name: str) -> str:
-    """Returns a name for a shell, quoted unless it is an identifier; quoted for Hydra too if spaces begin or end it."""
+def quote_name(name: str) -> str:
+    """Quotes a name for a shell unless it is an identifier. Quotes it for Hydra too if spaces begin or end it."""
     if name.isidentifier():
         return name
     inner, outer = ('"', "'") if "'" in name else ("'", '"')
-    quoted = f"{inner}{name}{inner}"
-    return quoted if name == name.strip() else f"{outer}{quoted}{outer}"
+    text = f"{inner}{name}{inner}"
+    return text if name == name.strip() else f"{outer}{text}{outer}"
 
 
 def typed_setting(name: str, value: object) -> str:
@@ -188,7 +188,7 @@ def typed_setting(name: str, value: object) -> str:
     if isinstance(value, list):
         return f"'{name}=[{','.join(value)}]'"
     text = str(value)
-    return f"{name}={text if _PLAIN.fullmatch(text) else typed(text)}"
+    return f"{name}={text if _PLAIN.fullmatch(text) else quote_name(text)}"
 
 
 def numbers(kind: Callable[[str], float]) -> Callable[[str], list[float]]:

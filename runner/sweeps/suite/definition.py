@@ -45,55 +45,55 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
         if not path.is_file():
             raise FileNotFoundError(f"suite: there is no file {name!r} (looked in {Path.cwd()})")
         text = path.read_text(encoding="utf-8")
-    elif found := file_on_search_path(loader, f"suite/{name}"):
-        text = found.read_text(encoding="utf-8")
+    elif file := file_on_search_path(loader, f"suite/{name}"):
+        text = file.read_text(encoding="utf-8")
     else:
         names = names_on_search_path(loader, "suite")
-        known = ", ".join(names) + suggest(name, names)
-        raise ValueError(f"there is no suite {name!r}; name a YAML file, or one of: {known}")
+        available = ", ".join(names) + suggest(name, names)
+        raise ValueError(f"there is no suite {name!r}; name a YAML file, or one of: {available}")
     try:
-        own = yaml.safe_load(text)
+        suite = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"suite {name}: no valid YAML: {' '.join(str(error).split())}") from None
-    fields.check_mapping(f"suite {name}", own, (*fields.OF_SUITES, *fields.SHARED))
-    return merged(_content(str(own["base"]), loader, [*above, name]), own) if own.get("base") else own
+    fields.check_mapping(f"suite {name}", suite, (*fields.OF_SUITES, *fields.SHARED))
+    return merge(_content(str(suite["base"]), loader, [*above, name]), suite) if suite.get("base") else suite
 
 
-def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], suite: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a suite's fields merged over the fields of its base.
 
     Example:
-        >>> merged({"seeds": 3, "tasks": {"a": {"keep": 1}, "b": {}}}, {"tasks": {"a": {"seeds": 1}, "b": None}})
+        >>> merge({"seeds": 3, "tasks": {"a": {"keep": 1}, "b": {}}}, {"tasks": {"a": {"seeds": 1}, "b": None}})
         {'seeds': 3, 'tasks': {'a': {'keep': 1, 'seeds': 1}}}
     """
-    theirs, ours = dict(base.get("tasks") or {}), own.get("tasks") or {}
-    if not isinstance(ours, Mapping):
-        return {**base, **own}  # the error is told where tasks are read
-    for name, task in ours.items():
-        both = isinstance(task, Mapping) and isinstance(theirs.get(name), Mapping)
-        theirs[name] = {**theirs[name], **task} if both else task
-    tasks = {name: task for name, task in theirs.items() if ours.get(name, task) is not None}
-    return {**base, **own, "tasks": tasks}
+    merged_tasks, changes = dict(base.get("tasks") or {}), suite.get("tasks") or {}
+    if not isinstance(changes, Mapping):
+        return {**base, **suite}  # the error is told where tasks are read
+    for name, task in changes.items():
+        both = isinstance(task, Mapping) and isinstance(merged_tasks.get(name), Mapping)
+        merged_tasks[name] = {**merged_tasks[name], **task} if both else task
+    tasks = {name: task for name, task in merged_tasks.items() if changes.get(name, task) is not None}
+    return {**base, **suite, "tasks": tasks}
 
 
 def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:
     """Returns the suite with only these tasks; ValueError if a task is unknown or starts from a task that is left out."""
     for name in names:
         if name not in suite.tasks:
-            known = ", ".join(suite.tasks) + suggest(name, suite.tasks)
-            raise ValueError(f"suite {suite.name} has no task {name!r}; it has: {known}")
+            available = ", ".join(suite.tasks) + suggest(name, suite.tasks)
+            raise ValueError(f"suite {suite.name} has no task {name!r}; it has: {available}")
         start = suite.tasks[name].start_from
         if start and start not in names:
             raise ValueError(f"suite {suite.name}: {name} starts from {start}: name both in suite.tasks")
     summary = {mean: tuple(t for t in tasks if t in names) for mean, tasks in suite.summary.items()}
     tasks = {name: task for name, task in suite.tasks.items() if name in names}
-    return replace(suite, tasks=tasks, summary={mean: kept for mean, kept in summary.items() if kept})
+    return replace(suite, tasks=tasks, summary={mean: group for mean, group in summary.items() if group})
 
 
-def with_typed(suite: fields.Suite, typed: Iterable[Override]) -> fields.Suite:
+def with_typed(suite: fields.Suite, overrides: Iterable[Override]) -> fields.Suite:
     """Returns the suite with command-line overrides: one value applies to all jobs, several are a grid or seeds."""
     tasks = dict(suite.tasks)
-    for override in typed:
+    for override in overrides:
         key, several = override.get_key_element(), override.is_sweep_override()
         values = tuple(override.sweep_string_iterator()) if several else ()
         for name, task in tasks.items():
@@ -119,17 +119,17 @@ def check_evaluations(config: DictConfig, folder: Path) -> None:
             raise ValueError(f"callback.{name}: this run is a job of a suite itself; leave the callback out")
         check_words(key := f"callback.{name}.overrides", list(node.overrides), is_own(config, key))
         words = as_sweep([f"suite={node.suite}", *node.overrides])
-        given = {word.partition("=")[0]: word for word in words}
-        named = {field: given.get(f"hydra.sweeper.{field}") for field in ("tasks", "data", "source")}
-        found = {field: values_of(word) for field, word in named.items() if word}
+        overrides = {word.partition("=")[0]: word for word in words}
+        settings = {field: overrides.get(f"hydra.sweeper.{field}") for field in ("tasks", "data", "source")}
+        choices = {field: values_of(word) for field, word in settings.items() if word}
         if GlobalHydra.instance().is_initialized():
-            single = {field: values[0] for field, values in found.items() if field != "tasks"}
+            single = {field: values[0] for field, values in choices.items() if field != "tasks"}
             suite = load_suite(str(node.suite), GlobalHydra.instance().config_loader(), **single)
-            chosen_tasks(suite, found.get("tasks", list(suite.tasks)))
+            chosen_tasks(suite, choices.get("tasks", list(suite.tasks)))
 
 
-def check_words(setting: str, words: list[str], typed: bool = True) -> None:
-    """Raises ValueError for overrides that an evaluation may not have; fewer are forbidden if the user has `typed` them.
+def check_words(setting: str, words: list[str], is_typed: bool = True) -> None:
+    """Raises ValueError for overrides that an evaluation may not have. Overrides of the user (`is_typed`) may do more.
 
     Example:
         >>> check_words("callback.suite.overrides", ["suite.tasks=[docstrings]", "hydra/launcher=slurm"])
@@ -147,7 +147,7 @@ def check_words(setting: str, words: list[str], typed: bool = True) -> None:
                 "you give it for the run, the run's suites get it too"
             )
         # the suite's command would take it for one that is typed
-        if not typed and ("${" in word or reaches(word)):
+        if not is_typed and ("${" in word or reaches(word)):
             raise ValueError(
                 f"{setting}: {word!r} reaches outside of the run: it counts on the command line, not in a recipe. To "
                 f"allow it, give it there: {shlex.quote(f'{setting}={literal(words)}')}"

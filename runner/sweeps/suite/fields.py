@@ -43,8 +43,8 @@ class Task:
             >>> Task("a", (), {"x": ("1", "2"), "y": ("3",)}, (1,), 1.0, ("f1",), ("f1",)).settings
             [('x=1', 'y=3'), ('x=2', 'y=3')]
         """
-        named = [[f"{name}={value}" for value in values] for name, values in self.grid.items()]
-        return list(itertools.product(*named))
+        axes = [[f"{name}={value}" for value in values] for name, values in self.grid.items()]
+        return list(itertools.product(*axes))
 
     @property
     def larger_is_better(self) -> bool:
@@ -65,16 +65,16 @@ def read_suite(name: str, content: Any, data: str | None = None, source: str | N
     """Returns the suite with these fields; raises ValueError that names the suite, the task and the wrong field."""
     where = f"suite {name}"
     check_mapping(where, content, (*OF_SUITES, *SHARED))
-    given = content.get("tasks")
-    _expect(isinstance(given, Mapping) and given, where, "tasks", given, "a mapping of names to tasks")
-    shared = {field: content[field] for field in SHARED if content.get(field) is not None}
+    nodes = content.get("tasks")
+    _expect(isinstance(nodes, Mapping) and nodes, where, "tasks", nodes, "a mapping of names to tasks")
+    defaults = {field: content[field] for field in SHARED if content.get(field) is not None}
     tasks = {}
-    for task, fields in given.items():
+    for task, fields in nodes.items():
         place = f"{where}, task {task}"
         check_mapping(place, fields, OF_TASKS)
-        both = [*_words(where, shared.get("overrides")), *_words(place, fields.get("overrides"))]
-        tasks[str(task)] = _task(place, str(task), {**shared, **fields, "overrides": both}, data, source)
-    if data and not any("{data}" in str(each.get("sources", "")) for each in (content, *given.values())):
+        both = [*_words(where, defaults.get("overrides")), *_words(place, fields.get("overrides"))]
+        tasks[str(task)] = _task(place, str(task), {**defaults, **fields, "overrides": both}, data, source)
+    if data and not any("{data}" in str(each.get("sources", "")) for each in (content, *nodes.values())):
         raise ValueError(f"{where} has no sources with {{data}}, so suite.data={data} does not count")
     _check_starts(where, tasks)
     return Suite(name, tasks, _summary(where, content.get("summary"), tasks))
@@ -95,13 +95,13 @@ def _task(where: str, name: str, fields: Mapping[str, Any], data: str | None, so
     )  # fmt: skip
 
 
-def _words(where: str, given: Any) -> list[str]:
+def _words(where: str, words: Any) -> list[str]:
     """Returns a list of overrides, checked to have one value each."""
-    if given is None:
+    if words is None:
         return []
-    are_words = isinstance(given, list) and all(isinstance(word, str) for word in given)
-    _expect(are_words, where, "overrides", given, "a list such as [optimizer.lr=1e-4]")
-    for word in given:
+    are_words = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    _expect(are_words, where, "overrides", words, "a list such as [optimizer.lr=1e-4]")
+    for word in words:
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException as error:
@@ -111,53 +111,53 @@ def _words(where: str, given: Any) -> list[str]:
             raise ValueError(f"{where}: {word} has several values: they belong in grid")
         if key in GIVEN or key.startswith(("hydra.", "hydra/")):
             raise ValueError(f"{where}: {word}: {key} is given on the command line, not in a suite")
-    return given
+    return words
 
 
-def _source(where: str, given: Any, data: str | None, source: str | None) -> list[str]:
-    if given is None:
+def _source(where: str, lists: Any, data: str | None, source: str | None) -> list[str]:
+    if lists is None:
         return []
-    _expect(isinstance(given, Mapping) and given, where, "sources", given, "a mapping of names to overrides")
-    if source is not None and source not in given:
-        known = ", ".join(map(str, given)) + suggest(source, map(str, given))
-        raise ValueError(f"{where} has no source {source!r}; there are: {known}")
-    with_data = next((name for name, words in given.items() if "{data}" in str(words)), None)
-    chosen = source or (with_data if data and with_data else next(iter(given)))
-    words = _words(f"{where}, source {chosen}", given[chosen])
+    _expect(isinstance(lists, Mapping) and lists, where, "sources", lists, "a mapping of names to overrides")
+    if source is not None and source not in lists:
+        available = ", ".join(map(str, lists)) + suggest(source, map(str, lists))
+        raise ValueError(f"{where} has no source {source!r}; there are: {available}")
+    with_data = next((name for name, words in lists.items() if "{data}" in str(words)), None)
+    key = source or (with_data if data and with_data else next(iter(lists)))
+    words = _words(f"{where}, source {key}", lists[key])
     if data is None and any("{data}" in word for word in words):
-        raise ValueError(f"{where}: the source {chosen} is read from files: name them, suite.data=FOLDER")
+        raise ValueError(f"{where}: the source {key} is read from files: name them, suite.data=FOLDER")
     return [word.replace("{data}", str(data)) for word in words]
 
 
-def _grid(where: str, given: Any) -> dict[str, tuple[str, ...]]:
-    found = {}
-    _expect(isinstance(given or {}, Mapping), where, "grid", given, "lists of values by setting")
-    for key, values in (given or {}).items():
+def _grid(where: str, lists: Any) -> dict[str, tuple[str, ...]]:
+    grid = {}
+    _expect(isinstance(lists or {}, Mapping), where, "grid", lists, "lists of values by setting")
+    for key, values in (lists or {}).items():
         _expect(isinstance(values, list) and values, where, f"grid.{key}", values, "a list of values")
-        written = [value if isinstance(value, str) else literal(value) for value in values]
-        _words(f"{where}, grid", [f"{key}={value}" for value in written])
-        if len(set(written)) < len(written):
-            raise ValueError(f"{where}: grid.{key} has a value twice: {', '.join(written)}")
-        found[str(key)] = tuple(written)
-    return found
+        texts = [value if isinstance(value, str) else literal(value) for value in values]
+        _words(f"{where}, grid", [f"{key}={value}" for value in texts])
+        if len(set(texts)) < len(texts):
+            raise ValueError(f"{where}: grid.{key} has a value twice: {', '.join(texts)}")
+        grid[str(key)] = tuple(texts)
+    return grid
 
 
-def _seeds(where: str, given: Any) -> tuple[int, ...]:
-    seeds = list(range(1, given + 1)) if type(given) is int and given > 0 else given
+def _seeds(where: str, value: Any) -> tuple[int, ...]:
+    seeds = list(range(1, value + 1)) if type(value) is int and value > 0 else value
     are_numbers = isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds)
-    _expect(are_numbers, where, "seeds", given, "a list of whole numbers, or how many")
+    _expect(are_numbers, where, "seeds", value, "a list of whole numbers, or how many")
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"{where}: seeds has a number twice: {seeds}")
     return tuple(seeds)
 
 
-def _names(where: str, field: str, given: Any) -> tuple[str, ...]:
-    names = [given] if isinstance(given, str) else given
+def _names(where: str, field: str, value: Any) -> tuple[str, ...]:
+    names = [value] if isinstance(value, str) else value
     are_names = isinstance(names, list) and names and all(isinstance(name, str) and name for name in names)
-    _expect(are_names, where, field, given, "the name of a metric, such as accuracy")
+    _expect(are_names, where, field, value, "the name of a metric, such as accuracy")
     if len({better_when(name) for name in names}) > 1:
-        told = "some are better when large, and some when small"
-        raise ValueError(f"{where}: of {field} {told}: {', '.join(names)}")
+        problem = "some are better when large, and some when small"
+        raise ValueError(f"{where}: of {field} {problem}: {', '.join(names)}")
     return tuple(names)
 
 
@@ -175,10 +175,10 @@ def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
             start = tasks[start].start_from
 
 
-def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
-    summary = {"mean": list(tasks)} if given is None else given
+def _summary(where: str, value: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
+    summary = {"mean": list(tasks)} if value is None else value
     lists = isinstance(summary, Mapping) and all(isinstance(n, list) and n for n in summary.values())
-    _expect(lists, where, "summary", given, "lists of tasks by the names of their means")
+    _expect(lists, where, "summary", value, "lists of tasks by the names of their means")
     for mean, names in summary.items():
         check_names(f"{where}: summary.{mean}", names, tasks, "; the tasks are:")
         if mean in tasks:
@@ -188,17 +188,17 @@ def _summary(where: str, given: Any, tasks: Mapping[str, Task]) -> dict[str, tup
     return {str(mean): tuple(names) for mean, names in summary.items()}
 
 
-def check_mapping(where: str, given: object, known: Sequence[str]) -> None:
-    """Raises ValueError unless `given` is a mapping of `known` fields."""
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{where} is {_shown(given)}; expected fields: {', '.join(known)}")
-    check_names(f"{where}: field", given, known, " is unknown; there are:")
+def check_mapping(where: str, value: object, names: Sequence[str]) -> None:
+    """Raises ValueError unless `value` is a mapping of fields with these `names`."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{where} is {_describe(value)}; expected fields: {', '.join(names)}")
+    check_names(f"{where}: field", value, names, " is unknown; there are:")
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return "missing" if value is None else f"{value!r:.60}"
 
 
 def _expect(is_right: object, where: str, field: str, value: object, expected: str) -> None:
     if not is_right:
-        raise ValueError(f"{where}: {field} is {_shown(value)}; expected {expected}")
+        raise ValueError(f"{where}: {field} is {_describe(value)}; expected {expected}")

@@ -36,9 +36,9 @@ class AutoModelForMultipleChoice:
     @classmethod
     def of(cls, config: PretrainedConfig) -> Any:
         """Returns the class of transformers that loads and builds models of a config."""
-        own = cls.__name__ in (getattr(config, "auto_map", None) or {})
-        known = own or type(config) in MODEL_FOR_MULTIPLE_CHOICE_MAPPING
-        return transformers.AutoModelForMultipleChoice if known else AutoModelForSequenceClassification
+        in_auto_map = cls.__name__ in (getattr(config, "auto_map", None) or {})
+        has_class = in_auto_map or type(config) in MODEL_FOR_MULTIPLE_CHOICE_MAPPING
+        return transformers.AutoModelForMultipleChoice if has_class else AutoModelForSequenceClassification
 
     @classmethod
     def from_config(cls, config: PretrainedConfig, **options: object) -> PreTrainedModel:
@@ -62,10 +62,10 @@ class MultipleChoiceModel(RankingModel):
 
     def arguments(self, micro_batch: MicroBatch) -> dict[str, Tensor]:
         """Returns the base class's arguments; padded rows become [D, 1, T] for a nested model: one choice per example."""
-        found = super().arguments(micro_batch)
+        arguments = super().arguments(micro_batch)
         if not self.is_nested or "cu_seqlens" in micro_batch:
-            return found
-        return {name: value[:, None] for name, value in found.items()}
+            return arguments
+        return {name: value[:, None] for name, value in arguments.items()}
 
     def head_outputs(self, hidden: Tensor, mask: Tensor) -> Any:
         """Returns the base class's output; nested models count their one choice in the shape of `inputs_embeds`."""

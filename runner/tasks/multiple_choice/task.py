@@ -11,7 +11,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from tiryns.runner.data.labelled.examples import Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import UNLABELLED, majority_accuracy
 from tiryns.runner.data.labelled.lists import Candidates, ListReader, ListSequences
-from tiryns.runner.data.labelled.spelling import is_missing, is_whole, unwrapped, whole_number
+from tiryns.runner.data.labelled.spelling import is_missing, is_whole, to_python, whole_number
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
 from tiryns.runner.evaluation.kinds.labels import OfLabels
@@ -40,7 +40,7 @@ class MultipleChoiceReader(ListReader):
 
     def label(self, row: Row, count: int, labelled: bool) -> object:
         """Returns the label of the right choice; without a label returns None, or raises BadRow if `labelled`."""
-        label = unwrapped(row.values.get(self.label_column))
+        label = to_python(row.values.get(self.label_column))
         if not is_missing(label):
             return label
         if labelled:
@@ -49,13 +49,13 @@ class MultipleChoiceReader(ListReader):
 
     def learn(self, examples: list[Candidates], rows: Rows) -> None:
         """Learns how labels identify the right choice: the first way that fits all of them."""
-        labelled = [e for e in examples if e.label is not None]
-        numbers = [_number(e.label) for e in labelled]
-        last = any(number == len(e.candidates) for e, number in zip(labelled, numbers, strict=True))
+        labelled_examples = [e for e in examples if e.label is not None]
+        numbers = [_number(e.label) for e in labelled_examples]
+        last = any(number == len(e.candidates) for e, number in zip(labelled_examples, numbers, strict=True))
         self.first = int(last and 0 not in numbers)
         problems = []
         for self.told_by in KINDS:
-            wrong = next((e for e in labelled if self._place(e) is None), None)
+            wrong = next((e for e in labelled_examples if self._place(e) is None), None)
             if wrong is None:
                 return
             problems.append(f"no {self.told_by} of a choice is {wrong.label!r:.40} ({wrong.where})")
@@ -74,8 +74,8 @@ class MultipleChoiceReader(ListReader):
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Returns the accuracy of guessing, and of always taking the position that is most often right."""
         assert isinstance(sequences, ListSequences)
-        known = sequences.counts[sequences.labels != UNLABELLED]
-        chance = {"chance_accuracy": float((1 / known).mean())} if len(known) else {}
+        counts = sequences.counts[sequences.labels != UNLABELLED]
+        chance = {"chance_accuracy": float((1 / counts).mean())} if len(counts) else {}
         return {**chance, **majority_accuracy(sequences.labels)}
 
     def describe(self) -> dict[str, str]:
@@ -86,11 +86,11 @@ class MultipleChoiceReader(ListReader):
         """Returns the index of the right choice, -100 if unknown; raises BadRow for a label of no choice."""
         if example.label is None:
             return UNLABELLED
-        if (found := self._place(example)) is None:
+        if (place := self._place(example)) is None:
             among = f"none of the {len(example.candidates)} choices"
             problem = f"the label {example.label!r:.60} is the {self.told_by} of {among}"
             raise BadRow(example.where, problem, "label of no choice")
-        return found
+        return place
 
     def _place(self, example: Candidates) -> int | None:
         """Returns the index of the choice that the label identifies; None for a label of no choice."""
@@ -98,9 +98,9 @@ class MultipleChoiceReader(ListReader):
             number = _number(example.label)
             place = -1 if number is None else number - self.first
             return place if 0 <= place < len(example.candidates) else None
-        told = example.candidates if self.told_by == "text" else example.names
+        keys = example.candidates if self.told_by == "text" else example.names
         label = str(example.label).strip() if isinstance(example.label, str) else None
-        return told.index(label) if label in told else None
+        return keys.index(label) if label in keys else None
 
 
 def _number(label: Any) -> int | None:
@@ -120,23 +120,23 @@ class ChoicePredictions(OfLabels[ListSequences]):
     def rows(self) -> Iterator[dict[str, Any]]:
         for i in np.flatnonzero(self.seen).tolist():
             example, label = self.sequences.examples[i], self.sequences.labels[i]
-            chosen, probability = self.values["predicted"][i], float(self.values["probability"][i])
+            choice, probability = self.values["predicted"][i], float(self.values["probability"][i])
             yield {
                 "id": example.id, **({} if example.context is None else {"context": example.context}),
                 "text": example.text, "choices": example.candidates,
                 "gold": example.candidates[label] if label >= 0 else None,
-                "predicted": example.candidates[chosen], "predicted_choice": example.names[chosen],
+                "predicted": example.candidates[choice], "predicted_choice": example.names[choice],
                 "probability": round(probability, 6),
             }  # fmt: skip
 
     def tables(self) -> dict[str, Any]:
-        """Returns `numbers_of_choices`: for each number its count of examples, their accuracy, and that of guessing."""
-        predicted, true = self.of_known()
-        right, counts, rows = predicted == true, self.sequences.counts[self.owners()], []
+        """Returns `numbers_of_choices`: for each number of choices the examples, their accuracy, and the chance."""
+        predictions, true = self.of_known()
+        right, counts, rows = predictions == true, self.sequences.counts[self.owners()], []
         for count in np.unique(counts).tolist():
-            some = right[counts == count]
-            known = {"choices": count, "examples": len(some)}
-            rows.append({**known, "accuracy": float(some.mean()), "chance": 1 / count})
+            group = right[counts == count]
+            sizes = {"choices": count, "examples": len(group)}
+            rows.append({**sizes, "accuracy": float(group.mean()), "chance": 1 / count})
         return {"numbers_of_choices": rows} if rows else {}
 
 
@@ -149,7 +149,7 @@ class MultipleChoice(Task):
     evaluation = ChoicePredictions
     second = "choices_column"
 
-    def assumed(self, config: PretrainedConfig) -> Learnt:
+    def reader_state(self, config: PretrainedConfig) -> Learnt:
         """Assumes that labels are numbers of choices from 0."""
         return {"told_by": "number", "first": 0}
 

@@ -33,7 +33,7 @@ from tiryns.runner.objectives.options import takes_options
 from tiryns.runner.objectives.rows import Places, Shape
 from tiryns.runner.order.keyed import token_bits
 from tiryns.runner.order.ranges import ranges
-from tiryns.runner.widening import widened
+from tiryns.runner.widening import widen
 
 
 def listwise(scores: Tensor, grades: Tensor) -> Tensor:
@@ -46,31 +46,31 @@ def listwise(scores: Tensor, grades: Tensor) -> Tensor:
 def pointwise(scores: Tensor, grades: Tensor) -> Tensor:
     """Returns the binary cross-entropy of each candidate [E, C]."""
     targets, unknown = grades.nan_to_num(0.0).clamp_max(1.0), grades.isnan()
-    known = scores.masked_fill(unknown, 0.0)
-    losses = functional.binary_cross_entropy_with_logits(known, targets, reduction="none")
+    logits = scores.masked_fill(unknown, 0.0)
+    losses = functional.binary_cross_entropy_with_logits(logits, targets, reduction="none")
     return losses.masked_fill(unknown, 0.0)
 
 
 def ranknet(scores: Tensor, grades: Tensor) -> Tensor:
     """Returns the logistic loss of each pair [E, C, C]."""
-    return functional.softplus(-margins(scores, grades)).masked_fill(~ordered(grades), 0.0)
+    return functional.softplus(-margins(scores, grades)).masked_fill(~preferences(grades), 0.0)
 
 
 def margin(scores: Tensor, grades: Tensor) -> Tensor:
     """Returns the squared error of each pair's margin [E, C, C]."""
     errors = margins(scores, grades) - margins(grades, grades)
-    return errors.square().masked_fill(~ordered(grades), 0.0)
+    return errors.square().masked_fill(~preferences(grades), 0.0)
 
 
-def ordered(grades: Tensor) -> Tensor:
+def preferences(grades: Tensor) -> Tensor:
     """Whether the first candidate of each pair is better than the second, bool [E, C, C]."""
     return grades[:, :, None] > grades[:, None, :]
 
 
 def margins(scores: Tensor, grades: Tensor) -> Tensor:
     """Returns the difference of the scores of each pair [E, C, C]; a candidate without a grade has score 0."""
-    known = scores.masked_fill(grades.isnan(), 0.0)
-    return known[:, :, None] - known[:, None, :]
+    values = scores.masked_fill(grades.isnan(), 0.0)
+    return values[:, :, None] - values[:, None, :]
 
 
 LOSSES = {loss.__name__: loss for loss in (listwise, ranknet, margin, pointwise)}
@@ -95,9 +95,9 @@ def list_weights(loss: str, grades: Tensor) -> Tensor:
         >>> [list_weights(loss, grades).item() for loss in LOSSES]
         [1.0, 3.0, 3.0, 3.0]
     """
-    known = ~grades.isnan()
-    counted = {"listwise": known.any(-1, keepdim=True), "pointwise": known}
-    return (counted[loss] if loss in counted else ordered(grades)).flatten(1).sum(-1, dtype=torch.float32)
+    mask = ~grades.isnan()
+    masks = {"listwise": mask.any(-1, keepdim=True), "pointwise": mask}
+    return (masks[loss] if loss in masks else preferences(grades)).flatten(1).sum(-1, dtype=torch.float32)
 
 
 class RankingModel(SequenceClassifier):
@@ -113,7 +113,7 @@ class RankingModel(SequenceClassifier):
     def forward(self, micro_batch: MicroBatch) -> dict[str, Any]:
         """Returns the sum of the `loss` over lists with grades, and `logits` [E, C], -inf beyond a list."""
         grades = micro_batch["grades"]
-        scores = widened(self.outputs(micro_batch).logits)[:, 0]
+        scores = widen(self.outputs(micro_batch).logits)[:, 0]
         none = scores.new_full((grades.numel(),), -float("inf"))
         logits = none.index_copy(0, micro_batch["choice_places"], scores).view_as(grades)
         losses = list_losses(self.loss, logits, grades)

@@ -20,7 +20,7 @@ from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.pairs.reader import finite_number, texts_in
 from tiryns.runner.data.read.bad_rows import BadRow
 from tiryns.runner.data.read.rows import Row, Rows
-from tiryns.runner.evaluation.predictions import Compared, Predictions, measured
+from tiryns.runner.evaluation.predictions import Compared, Predictions, metrics_of
 from tiryns.runner.tasks.base import Task
 from tiryns.runner.tasks.ranking.objective import RankingCollator
 
@@ -38,8 +38,8 @@ class RankingReader(ListReader):
     fewest = 1
 
     def __post_init__(self) -> None:
-        given = self.negative_columns
-        self.negatives = [given] if isinstance(given, str) else list(given or ())
+        names = self.negative_columns
+        self.negatives = [names] if isinstance(names, str) else list(names or ())
 
     def columns(self) -> tuple[str, ...]:
         pair = (self.text_column, self.pair_column, *self.negatives) if self.pair_column else ()
@@ -71,25 +71,25 @@ class RankingReader(ListReader):
             values[self.choices_column] = candidates = list(chain(relevant, *others))
             values[self.label_column] = [float(n < len(relevant)) for n in range(len(candidates))]
             return None, values
-        is_list = isinstance(self.given(row), list | Mapping)
+        is_list = isinstance(self.raw_items(row), list | Mapping)
         if is_list or not isinstance(values.get(self.choices_column), str):
             return None, values
         query = row.text(self.text_column, "data.text_column")
         key = str(row.column(self.id_column, "data.id_column")) if self.id_column else query
-        own = {self.choices_column, self.label_column} & values.keys()
-        return key, values | {name: [values[name]] for name in own}
+        list_columns = {self.choices_column, self.label_column} & values.keys()
+        return key, values | {name: [values[name]] for name in list_columns}
 
     def label(self, row: Row, count: int, labelled: bool) -> list[float] | None:
         """Returns the grades of a row's candidates, 0 or more, above 0 for the relevant ones."""
-        given = of_json(row.values.get(self.label_column))
-        some = given if isinstance(given, list) else [] if is_missing(given) else [given]
-        if not labelled and (not some or any(map(is_missing, some))):
+        cell = of_json(row.values.get(self.label_column))
+        values = cell if isinstance(cell, list) else [] if is_missing(cell) else [cell]
+        if not labelled and (not values or any(map(is_missing, values))):
             return None
-        if len(some) != count:
-            problem = f"there are {len(some)} grades for {count} candidates"
+        if len(values) != count:
+            problem = f"there are {len(values)} grades for {count} candidates"
             raise BadRow(row.where, f"{problem}: expected one for each", "too few or too many grades")
-        grades = list(map(finite_number, some))
-        for number, (grade, text) in enumerate(zip(grades, some, strict=True), 1):
+        grades = list(map(finite_number, values))
+        for number, (grade, text) in enumerate(zip(grades, values, strict=True), 1):
             if not grade >= 0:  # or NaN
                 problem = f"the grade of candidate {number} is {text!r:.40}, expected a number from 0"
                 raise BadRow(row.where, problem, "no grade")
@@ -112,8 +112,8 @@ class RankingReader(ListReader):
         """Returns the metrics of guessing, computed with equal scores for all candidates."""
         assert isinstance(sequences, ListSequences)
         every = np.split(sequences.labels, np.cumsum(sequences.counts)[:-1])
-        known = [grades for grades in every if not np.isnan(grades).any()]
-        figures = measured([Compared("ranking", [np.zeros_like(one) for one in known], known)], 1)
+        lists = [grades for grades in every if not np.isnan(grades).any()]
+        figures = metrics_of([Compared("ranking", [np.zeros_like(one) for one in lists], lists)], 1)
         return {f"chance_{name}": value for name, value in figures.items()}
 
 
@@ -129,9 +129,9 @@ class RankingPredictions(Predictions[ListSequences]):
 
     def scored(self) -> tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]]:
         """Returns scores and grades of the candidates, for each list with known grades: two lists of arrays [C]."""
-        known = self.owners().tolist()
-        grades = [np.array(self.sequences.examples[i].label, np.float32) for i in known]
-        return [self.scores(i) for i in known], grades
+        owners = self.owners().tolist()
+        grades = [np.array(self.sequences.examples[i].label, np.float32) for i in owners]
+        return [self.scores(i) for i in owners], grades
 
     def owners(self) -> NDArray[np.int64]:
         """Returns the lists whose grades are known."""
@@ -146,9 +146,9 @@ class RankingPredictions(Predictions[ListSequences]):
             candidates, grades = [example.candidates[n] for n in order], example.label
             gold = [example.candidates[n] for n in order if grades[n]] if grades else None
             row = {"id": example.id, "text": example.text, "gold": gold, "predicted": candidates[0]}
-            ranked = {"candidates": candidates, "scores": [round(float(scores[n]), 6) for n in order]}
-            graded = {"grades": grades and [grades[n] for n in order]} if some_graded else {}
-            yield {**row, "probability": None, **ranked, **graded}
+            ranking = {"candidates": candidates, "scores": [round(float(scores[n]), 6) for n in order]}
+            grade_field = {"grades": grades and [grades[n] for n in order]} if some_graded else {}
+            yield {**row, "probability": None, **ranking, **grade_field}
 
     def scores(self, i: int) -> NDArray[np.float32]:
         """Returns the scores of the candidates of a list [C]."""
@@ -179,5 +179,5 @@ class RankingData(FinetuningData):
         self.set_up(settings)
 
     def _groups(self, examples: list[Candidates], rows: Rows) -> list[str]:
-        given = self.settings.group_column is not None
-        return super()._groups(examples, rows) if given else [example.text for example in examples]
+        has_groups = self.settings.group_column is not None
+        return super()._groups(examples, rows) if has_groups else [example.text for example in examples]

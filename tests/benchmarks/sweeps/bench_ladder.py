@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.sweeps.bench_judge import tiryns
-from tiryns.runner.evaluation.statistics.scaling_law import predicted, transferred
+from tiryns.runner.evaluation.statistics.scaling_law import predict, transfer
 
 TINY = [
     "data.tokenizer_kind=characters", "data.max_length=64", "data.num_workers=0", "model.architecture=eurobert",
@@ -69,7 +69,7 @@ def main() -> None:
         best = {each["width"]: each for each in found["widths"]}
         shown = [f"{best[w]['rate']:.2g}" if best[w]["rate"] else best[w]["problem"] for w in WIDTHS]
         known = [w for w in WIDTHS if best[w]["rate"]]
-        ratio = transferred(known, [best[w]["rate"] for w in known]).ratio if len(known) > 1 else 1.0
+        ratio = transfer(known, [best[w]["rate"] for w in known]).ratio if len(known) > 1 else 1.0
         losses = [row["loss"] for row in best[WIDE]["runs"]]
         loss = best[WIDE]["loss"] or min(losses)
         print(f"| {kind} | {' | '.join(shown)} | {ratio:.2f} | {loss:.3f} |")
@@ -82,7 +82,7 @@ def main() -> None:
         for seed in range(1, TRIALS + 1):
             known_runs = [runs[width, seed] for width in NARROW]
             wide = runs[WIDE, seed]
-            told = predicted(
+            told = predict(
                 [one[of] for one in known_runs], [one["loss"] for one in known_runs], 0.0, wide[of]
             )
             inside += told.low <= wide["loss"] <= told.high

@@ -17,7 +17,7 @@ from tiryns.runner.run.folder import Run
 
 def work(config):
     folder = Run(Path(HydraConfig.get().runtime.output_dir))
-    with folder.lock(), folder.recorded(config, list(HydraConfig.get().overrides.task)):
+    with folder.lock(), folder.record(config, list(HydraConfig.get().overrides.task)):
         print("a summary")
         folder.end("done", results={"objective": float(config.seed)})
     return {"objective": float(config.seed)}

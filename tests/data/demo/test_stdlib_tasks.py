@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tiryns.runner.data.demo import stdlib_pairs, stdlib_tasks
-from tiryns.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, parted
+from tiryns.runner.data.demo.stdlib_pairs import Parted, StdlibRetrieval, StdlibSimilarity, grade, texts_of
 from tiryns.runner.data.demo.stdlib_tasks import (
     PARTS,
     StdlibDocstrings,
@@ -40,7 +40,7 @@ def area(width, height=1.5):
 def half_of_the_library() -> Iterator[None]:
     """Every second file of the library and fewer pieces of them, which nothing remembers afterwards."""
     files = source_files()[::2]
-    remembered = (stdlib_tasks.labelled_docstrings, stdlib_tasks._asked, stdlib_pairs._all_parted)
+    remembered = (stdlib_tasks.labelled_docstrings, stdlib_tasks._answer_spans, stdlib_pairs._all_docstrings)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stdlib_tasks, "source_files", lambda: files)
         read = list(stdlib_tasks.documentation())  # once, for labels and for questions
@@ -154,8 +154,8 @@ def test_grades_of_pairs_are_those_of_the_modules() -> None:
     one, same = Parted("email/message", "a", "b"), Parted("email/message", "c", "d")
     others = [Parted(name, "e", "f") for name in ("email/parser", "json/decoder")]
     assert [grade(one, other) for other in (one, same, *others)] == [3, 2, 1, 0]
-    bodies = {part.body: part for part in parted("test")}
-    summaries = {part.summary: part for part in parted("test")}
+    bodies = {part.body: part for part in texts_of("test")}
+    summaries = {part.summary: part for part in texts_of("test")}
     rows = StdlibSimilarity("test").rows()
     assert all(grade(summaries[row["text"]], bodies[row["pair"]]) == row["label"] for row in rows)
     counts = Counter(row["label"] for row in rows)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tiryns.runner.data.demo import stdlib_text
-from tiryns.runner.data.demo.stdlib_text import StdlibText, documented, source_files
+from tiryns.runner.data.demo.stdlib_text import StdlibText, docstrings_in, source_files
 
 
 @pytest.fixture
@@ -75,5 +75,5 @@ def test_a_python_without_sources_is_an_error(tmp_path: Path, monkeypatch: pytes
 
 def test_docstrings_stand_in_the_order_of_the_source() -> None:
     source = b'"""Module."""\nclass A:\n    """A."""\n    async def f(self):\n        """f."""\ndef g():\n    """g."""\n'
-    assert [text for _, text in documented(source)] == ["Module.", "A.", "f.", "g."]
-    assert list(documented(b"def broken(:")) == []
+    assert [text for _, text in docstrings_in(source)] == ["Module.", "A.", "f.", "g."]
+    assert list(docstrings_in(b"def broken(:")) == []

@@ -72,7 +72,7 @@ def test_every_row_is_read_again_and_no_image_is_in_both_splits(rows: Path) -> N
     assert numbers[1]
     assert not numbers[0] & numbers[1]
     question = next(c for c in train + val if c.id == "q14")
-    assert question.accepted == ["14", "some"]
+    assert question.answers == ["14", "some"]
     assert question.turns[0].text == "<image>\nnumber 14?"
 
 

@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 import tiryns.conf  # noqa: F401
 from tiryns.conf.registry import OPTIONS
-from tiryns.runner.config.targets import dotted
+from tiryns.runner.config.targets import resolve_name
 from tiryns.runner.data import FinetuningData
 from tiryns.runner.tasks import get_task
 
@@ -21,7 +21,7 @@ def data_module(option: str, **fields: Any) -> FinetuningData:
     made = OmegaConf.to_container(OmegaConf.merge(OmegaConf.structured(OPTIONS["data"][option]), fields))
     assert isinstance(made, dict)
     made |= sets  # rows may hold what no config does
-    module: type[FinetuningData] = dotted(f"tiryns.{made.pop('_target_')}")
+    module: type[FinetuningData] = resolve_name(f"tiryns.{made.pop('_target_')}")
     made["task"] = get_task(made["task"])
     return module(**made)  # type: ignore[arg-type]
 

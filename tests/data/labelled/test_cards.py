@@ -266,7 +266,7 @@ def test_class_names_are_looked_up_by_an_index() -> None:
 
     names = Names(f"class {i}" for i in range(50))
     labels = Labels(None, "auto", None)
-    classes = labels.named_by(names, names[::-1])
+    classes = labels.class_names(names, names[::-1])
     assert [classes.of("here", label) for label in (*names, 7, "7")] == [*names, "class 7", "class 7"]
 
 

@@ -77,7 +77,7 @@ def test_malformed_entities_are_an_error_or_left_out(tmp_path: Path, reason: str
         read(tmp_path / "a.json", "token_classification", rows)
     data = read(tmp_path / "a.json", "token_classification", rows, on_bad_row="skip")
     assert len(data.train.examples) == 1
-    assert data.decided()["left_out"]["train"] == {
+    assert data.decisions()["left_out"]["train"] == {
         reason: {"rows": 1, "first": [f"{tmp_path / 'a.json'}, item 1"]}
     }
 
@@ -204,7 +204,7 @@ def test_rows_that_cannot_be_used_are_left_out_of_every_set(tmp_path: Path) -> N
     data = read(tmp_path / "a.csv", "classification", content, validation=str(valid), on_bad_row="skip")
     assert (len(data.train), len(data.validation["validation"])) == (8, 1)
     counts = {
-        n: {why: one["rows"] for why, one in noted.items()} for n, noted in data.decided()["left_out"].items()
+        n: {why: one["rows"] for why, one in each.items()} for n, each in data.decisions()["left_out"].items()
     }
     assert counts == {
         "train": {"wrong number of fields": 1, "empty text": 1, "no label": 1},
@@ -223,11 +223,11 @@ def test_clean_files_are_read_the_same_whatever_is_said_of_bad_rows(tmp_path: Pa
     content = "text,label\n" + "".join(f"herons {i},{'ab'[i % 2]}\n" for i in range(9))
     made = [read(tmp_path / "a.csv", "classification", content, on_bad_row=how) for how in ("error", "skip")]
     assert made[0].fingerprint() == made[1].fingerprint()
-    assert made[0].decided() == made[1].decided()
+    assert made[0].decisions() == made[1].decisions()
     tables = {
         str(tmp_path / "a.csv"): {"delimiter": ",", "encoding": "utf-8", "quoting": True, "names": None}
     }
-    assert made[0].decided() == {"tables": tables, "labels": "as named"}
+    assert made[0].decisions() == {"tables": tables, "labels": "as named"}
     assert made[0].facts()["read"] == f"{tmp_path / 'a.csv'}: comma, utf-8, header"
 
 
@@ -237,7 +237,7 @@ def test_a_run_that_goes_on_reads_tables_as_it_began(tmp_path: Path) -> None:
     columns = {"text_column": "text", "label_column": "x,label"}
     semicolon = {"delimiter": ";", "encoding": "utf-8", "quoting": True, "names": None}
     first = prepared_data("classification", train=str(file), **columns)
-    assert first.decided() == {"tables": {str(file): semicolon}, "labels": "as named"}
+    assert first.decisions() == {"tables": {str(file): semicolon}, "labels": "as named"}
     began = {"tables": {str(file): {**semicolon, "delimiter": ","}}, "layout": "packed"}
     later = prepared_data("classification", began, train=str(file), text_column="text;x")
     assert later.reader.state_dict()["labels"] == ["a", "b"]

@@ -156,7 +156,7 @@ def test_later_data_may_hide_labels_as_well(learnt: Any, labels: Any, hidden: in
     reader = SimpleNamespace(
         state_dict=lambda: learnt, label_names=lambda: ("label",), arranged=lambda rows: rows
     )
-    found = model_of(reader).arranged(read_rows(texts(*labels)))
+    found = model_of(reader).arrange(read_rows(texts(*labels)))
     assert sum(row.values["label"] is None for row in found.rows) == hidden
     assert not is_hidden(True)
 
@@ -185,7 +185,7 @@ def test_rows_to_predict_are_arranged_once_and_their_hidden_labels_counted_once(
     with caplog.at_level("INFO", "tiryns"):
         model.predict(rows, PLAIN, 0, figures=True)
         assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]]
-        model.samples(model.arranged(rows), usable=True)
+        model.samples(model.arrange(rows), usable=True)
     assert [[one.label.label for one in some] for some in calls] == [[None, ["a"]]] * 2
     assert caplog.text.count("1 of 2 labels are hidden (-1)") == 2
 

@@ -128,7 +128,7 @@ def test_rows_of_delimiters_alone_are_empty_lines_and_counted(
     file.write_text(content)
     data = prepared_data("classification", train=str(file))
     assert [example.text for example in data.train.examples] == ["a b", "c d"]
-    counted = data.decided().get("left_out", {}).get("train", {}).get("empty line", {"rows": 0})
+    counted = data.decisions().get("left_out", {}).get("train", {}).get("empty line", {"rows": 0})
     assert counted["rows"] == blank
     file.write_text(content.replace("c d", "", 1))
     with pytest.raises(ValueError, match="the text in column 'text' is empty"):

@@ -13,7 +13,7 @@ from tiryns.runner.data.labelled.classification import ClassificationReader
 from tiryns.runner.data.labelled.labels import MULTI, REGRESSION, SINGLE, Labels
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel
-from tiryns.runner.data.labelled.words.annotations import chosen_of, task_of
+from tiryns.runner.data.labelled.words.annotations import choice_of, task_of
 from tiryns.runner.data.read.rows import LabelRule, Row
 from tiryns.runner.inference.labelled import saved_task
 
@@ -153,10 +153,10 @@ def test_whole_numbers_with_a_point_are_class_numbers_in_every_set(label: Any, t
 @pytest.mark.parametrize(("rule", "state"), [(AS_NAMED, {}), (FROM_ZERO, {"numbered": True})])
 def test_class_names_of_a_file_count_where_the_model_has_them(rule: LabelRule, state: Any) -> None:
     labels = restored(rule, labels=["contradiction", "entailment", "neutral"], **state)
-    classes = labels.named_by(["entailment", "neutral", "contradiction"], (0, 1, 2, -1))
+    classes = labels.class_names(["entailment", "neutral", "contradiction"], (0, 1, 2, -1))
     found = [LocatedLabel(classes.of("here", label), "here") for label in (0, 1, 2, -1)]
     assert [labels.target(one) for one in found] == [1, 2, 0, -100]
-    assert labels.named_by(["other", "names"], [0]).of("here", 0) == 0
+    assert labels.class_names(["other", "names"], [0]).of("here", 0) == 0
 
 
 @pytest.mark.parametrize("began", [{"layout": "packed"}, AS_WRITTEN.record, {}])
@@ -165,7 +165,7 @@ def test_a_model_is_exported_with_the_rule_of_its_run(began: dict[str, Any]) -> 
     data = prepared_data("classification", began, train=rows)
     rule = LabelRule.of(began) if began else AS_NAMED
     assert rule.record.items() <= data.known_task().items()
-    assert rule.record.items() <= data.decided().items()
+    assert rule.record.items() <= data.decisions().items()
     labels = restored(LabelRule.of(data.known_task()), **data.reader.state_dict())
     assert labels.target(LocatedLabel(3, "here")) == (3 if rule is FROM_ZERO else 1)
 
@@ -183,8 +183,8 @@ def test_a_run_of_0_3_goes_on_without_cards_and_without_refusals_of_later(tmp_pa
     train, topics = str(tmp_path / "a.csv"), {"train": str(tmp_path / "b.csv"), "label_column": "topics"}
     older = prepared(record, train=train)
     assert older.collator_arguments()["labels"] == ["0", "1"]
-    assert older.decided()["labels"] == "as written"
-    assert prepared(older.decided(), train=train).fingerprint() == older.fingerprint()
+    assert older.decisions()["labels"] == "as written"
+    assert prepared(older.decisions(), train=train).fingerprint() == older.fingerprint()
     assert prepared({}, train=train).collator_arguments()["labels"] == ["neg", "pos"]
     assert prepared(record, **topics).collator_arguments()["labels"] == ["a", "a,b", "b"]
     with pytest.raises(ValueError, match="reads as several labels"):
@@ -237,8 +237,8 @@ def test_texts_and_sets_of_label_studio_are_chosen_as_they_were(column: str, exp
     marks = [{"from_name": name, "to_name": "body", "type": "labels", "value": {"start": 0, "end": 1, "labels": [name]}}
              for name in "ab"]  # fmt: skip
     task = {"data": {"title": "Bo", "body": "Ada"}, "annotations": [{"result": marks}]}
-    chosen = chosen_of([Row("row 1", task)], column, "labels", LabelRule.AS_WRITTEN)
+    chosen = choice_of([Row("row 1", task)], column, "labels", LabelRule.AS_WRITTEN)
     text, entities = task_of("row 1", task, column, chosen)
     assert (text, len(entities or [])) == (expected, 2)
     with pytest.raises(ValueError, match=r"several sets of labels, a, b: set data\.label_column"):
-        chosen_of([Row("row 1", task)], column, "labels", LabelRule.AS_NAMED)
+        choice_of([Row("row 1", task)], column, "labels", LabelRule.AS_NAMED)

@@ -104,7 +104,7 @@ def test_held_out_texts_of_a_source_are_in_none(cache: Path, paths: dict[str, Pa
     assert [len(store) >= 8 for store in data.validation.values()] == [True] * 3
     held_out = {text for store in data.validation.values() for text in decoded(data, store)}
     assert not held_out & set(decoded(data, data.train))
-    left_out = {name: len(one.left_out) for name, one in data.sources.items()}  # type: ignore[arg-type]
+    left_out = {name: len(one.exclusions) for name, one in data.sources.items()}  # type: ignore[arg-type]
     assert left_out["code"] == 0
     assert left_out["verses"] + left_out["some"] > 0
     again = mixture(cache, weighted({**paths, "some": some}, 1, 1, 1))

@@ -60,7 +60,7 @@ def test_a_wrong_byte_among_utf8_is_a_bad_row_and_no_other_encoding(tmp_path: Pa
     content = "text,label\ncaf\xe9,order\n".encode() + b"bad \xff,order\nherons,refund\n"
     rows = skipped(tmp_path / "a.csv", content)
     assert [row.values["text"] for row in rows.rows] == ["caf\xe9", "herons"]
-    assert rows.bad.noted() == {"undecodable": {"rows": 1, "first": [f"{tmp_path / 'a.csv'}, line 3"]}}
+    assert rows.bad.reasons() == {"undecodable": {"rows": 1, "first": [f"{tmp_path / 'a.csv'}, line 3"]}}
     with pytest.raises(ValueError, match=r"not UTF-8: byte 0xff at offset 27, line 3\. .*; SKIP leaves out"):
         read_rows(str(tmp_path / "a.csv"), how=HowRead(BadRows(setting="SKIP")))
 
@@ -71,7 +71,7 @@ def test_a_first_line_that_is_a_row_is_asked_about(tmp_path: Path) -> None:
         found(tmp_path / "a.csv", table(";", header=False))
     given = Reading(header=["text", "label"])
     assert found(tmp_path / "a.csv", table(";", header=False), given).names == ["text", "label"]
-    assert len(read_rows(str(tmp_path / "a.csv"), given, how=HowRead(wanted=BOTH)).rows) == 20
+    assert len(read_rows(str(tmp_path / "a.csv"), given, how=HowRead(columns=BOTH)).rows) == 20
     assert found(tmp_path / "c.csv", table(";") + "text;label\n").names is None  # a header among the rows
     assert found(tmp_path / "d.csv", table(";").replace("text;label", "Question;Intent")).names is None
     three = "".join(f"where is order {i};{'order' if i % 2 else 'refund'};eve\n" for i in range(20))
@@ -83,7 +83,7 @@ def test_what_was_decided_before_counts_unless_a_setting_says_otherwise(tmp_path
     file = tmp_path / "a.csv"
     file.write_text("text;a,label\nherons;1,order\n")
     decided = {str(file): Dialect(";", "utf-8", True, None)}
-    how = HowRead(decided=decided)
+    how = HowRead(dialects=decided)
     assert read_rows(str(file), how=how).rows[0].values == {"text": "herons", "a,label": "1,order"}
     given = read_rows(str(file), Reading(delimiter=","), how=how)
     assert given.rows[0].values == {"text;a": "herons;1", "label": "order"}
@@ -105,7 +105,7 @@ def test_bad_rows_are_left_out_and_counted_or_an_error(tmp_path: Path, name: str
     rows = skipped(tmp_path / name, content)
     assert len(rows.rows) == 2
     first = [f"{tmp_path / name}, {place}" for place in places]
-    assert rows.bad.noted() == {reason: {"rows": len(places), "first": first}}
+    assert rows.bad.reasons() == {reason: {"rows": len(places), "first": first}}
     with pytest.raises(BadRow, match=rf"{places[0]}: .*; data\.on_bad_row=skip leaves such rows out"):
         read_rows(str(tmp_path / name), how=HowRead(BadRows(setting="data.on_bad_row=skip")))
 
@@ -117,8 +117,8 @@ def test_a_quote_that_is_not_closed_is_an_error_all_the_same(tmp_path: Path) -> 
 
 def test_the_first_three_are_named_and_all_are_counted(tmp_path: Path) -> None:
     rows = skipped(tmp_path / "a.csv", "text,label\n" + "a,b\nonly\n" * 5)
-    assert rows.bad.described().startswith("5 rows left out: 5 wrong number of fields (")
-    assert rows.bad.described().count("line ") == 3
+    assert rows.bad.describe().startswith("5 rows left out: 5 wrong number of fields (")
+    assert rows.bad.describe().count("line ") == 3
     with pytest.raises(ValueError, match=r"holds no examples that can be used: .*line 2: 1 fields"):
         skipped(tmp_path / "a.csv", "text,label\nonly\n")
 

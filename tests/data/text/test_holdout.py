@@ -13,9 +13,9 @@ from tiryns.runner.data.read.documents import Source
 from tiryns.runner.data.text.holdout import (
     HELD_OUT,
     TRAIN,
+    are_held_out_by_content,
     digest,
     divide,
-    held_out_by_content,
     split_documents,
 )
 
@@ -68,14 +68,14 @@ def test_a_repeated_document_validates_once_or_trains_as_often_as_it_stands(
     repeated = texts_file(tmp_path / "a.txt", [f"text {k % 10}" for k in range(30)])
     caplog.set_level("INFO", logger="tiryns")
     parts = divide(repeated, {}, 3, seed=0)
-    kept = {name: [str(text) for _, text in part.numbered()] for name, part in parts.items()}
+    kept = {name: [str(text) for _, text in part.numbered_documents()] for name, part in parts.items()}
     assert list(kept) == [TRAIN, HELD_OUT]
     assert len(kept[HELD_OUT]) == len(set(kept[HELD_OUT])) == 3
     assert len(kept[TRAIN]) == 21
     assert not set(kept[TRAIN]) & set(kept[HELD_OUT])
     assert "30 documents (train 21, held_out 3, equal to held-out ones 6)" in caplog.text
     caplog.clear()
-    divide(repeated, {}, 0, seed=0, left_out=np.unique(parts[TRAIN].digests)[:2])
+    divide(repeated, {}, 0, seed=0, exclusions=np.unique(parts[TRAIN].digests)[:2])
     assert "30 documents (train 24, left out 6)" in caplog.text
 
 
@@ -86,7 +86,7 @@ def test_what_is_in_a_validation_source_is_not_trained_on(tmp_path: Path) -> Non
         "two": texts_file(tmp_path / "two.txt", ["text 7"]),
     }
     parts = divide(train, validation, 0.5, seed=0)
-    kept = {name: [text for _, text in part.numbered()] for name, part in parts.items()}
+    kept = {name: [text for _, text in part.numbered_documents()] for name, part in parts.items()}
     assert kept["one"] == ["text 3", "other", "other"]
     assert kept["two"] == ["text 7"]
     assert kept[TRAIN] == [f"text {k}" for k in (0, 1, 2, 4, 5, 6, 8, 9)]
@@ -99,7 +99,7 @@ def test_a_source_that_changes_while_it_is_read_is_an_error(tmp_path: Path) -> N
     part = divide(opened, {}, 0, seed=0)[TRAIN]
     (tmp_path / "a.txt").write_text("One.\n\nTwo.")
     with pytest.raises(ValueError, match="changed while it was read: 3 documents at first, then 2"):
-        list(part.numbered())
+        list(part.numbered_documents())
 
 
 def test_blank_text_is_an_error(tmp_path: Path) -> None:
@@ -109,12 +109,12 @@ def test_blank_text_is_an_error(tmp_path: Path) -> None:
 
 def test_texts_are_held_out_by_their_own_content_and_the_seed() -> None:
     texts = [f"text {number}" for number in range(4000)]
-    held = held_out_by_content(texts, 0.1, seed=0)
+    held = are_held_out_by_content(texts, 0.1, seed=0)
     assert 0.08 < held.mean() < 0.12
     for cut in (1, 7):
-        parts = [held_out_by_content(texts[start::cut], 0.1, seed=0) for start in range(cut)]
+        parts = [are_held_out_by_content(texts[start::cut], 0.1, seed=0) for start in range(cut)]
         assert all((part == held[start::cut]).all() for start, part in enumerate(parts))
-    assert (held_out_by_content(texts, 0.2, seed=0) >= held).all()
-    assert (held_out_by_content(texts, 0.1, seed=1) != held).any()
-    assert not held_out_by_content(texts, 0, seed=0).any()
-    assert not len(held_out_by_content([], 0.1, seed=0))
+    assert (are_held_out_by_content(texts, 0.2, seed=0) >= held).all()
+    assert (are_held_out_by_content(texts, 0.1, seed=1) != held).any()
+    assert not are_held_out_by_content(texts, 0, seed=0).any()
+    assert not len(are_held_out_by_content([], 0.1, seed=0))

@@ -124,7 +124,7 @@ def test_tokenizers_use_all_cores_while_preparing_and_forked_processes_afterward
     encode.join(timeout=60)
     assert encode.exitcode == 0
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
-    monkeypatch.setattr(pool, "_switched_off_by", 0)
+    monkeypatch.setattr(pool, "_switching_pid", 0)
     with pool.rust_threads():
         assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
     assert os.environ["TOKENIZERS_PARALLELISM"] == "true"

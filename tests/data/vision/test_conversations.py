@@ -78,7 +78,7 @@ def test_rows_of_every_kind_become_conversations() -> None:
         {"image": ["a.png", "b.png"], "question": "same?", "answer": ["no", "yes", "yes"], "kind": "yes/no"}
     )
     assert question.turns == [Turn("user", "<image>\n<image>\nsame?"), Turn("assistant", "yes")]
-    assert (question.accepted, question.kind, question.id) == (["no", "yes", "yes"], "yes/no", "4")
+    assert (question.answers, question.kind, question.id) == (["no", "yes", "yes"], "yes/no", "4")
     assert read({"question": "1 + 1?", "answer": 2}).turns[-1].text == "2"
     renamed = read(
         {"image": "a.png", "statement": "all red", "label": "true"}, question="statement", answer="label"

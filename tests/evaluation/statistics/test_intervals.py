@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from tiryns.runner.evaluation.statistics.intervals import bootstrap, resampled
+from tiryns.runner.evaluation.statistics.intervals import bootstrap, resample
 
 X = np.array([3.1, 0.2, 5.5, 2.2, 8.0, 1.1, 0.4, 7.7, 2.9, 6.3, 4.8, 0.9])
 
 
 def draws(num_samples: int, resamples: int, seed: int) -> np.ndarray:
-    return np.concatenate(list(resampled(num_samples, resamples, seed)))
+    return np.concatenate(list(resample(num_samples, resamples, seed)))
 
 
 def test_resamples_repeat_with_their_seed_and_do_not_depend_on_their_number() -> None:
@@ -23,7 +23,7 @@ def test_resamples_repeat_with_their_seed_and_do_not_depend_on_their_number() ->
 def test_blocks_of_resamples_are_those_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = draws(50, 20, seed=3)
     monkeypatch.setattr("tiryns.runner.evaluation.statistics.intervals._AT_ONCE", 150)
-    assert [len(block) for block in resampled(50, 20, 3)] == [3] * 6 + [2]
+    assert [len(block) for block in resample(50, 20, 3)] == [3] * 6 + [2]
     assert (draws(50, 20, seed=3) == whole).all()
 
 

@@ -8,9 +8,9 @@ from tiryns.runner.evaluation.statistics.scaling_law import (
     at_best,
     law_of,
     optimum,
-    predicted,
+    predict,
     rate_at,
-    transferred,
+    transfer,
 )
 
 WIDTHS = [64, 96, 128, 192, 256, 384]
@@ -58,8 +58,8 @@ def test_rate_over_seeds_is_the_mean_of_logarithms_with_students_interval() -> N
 
 def test_power_of_the_width_is_found_and_goes_on() -> None:
     rates = [0.5 / width for width in WIDTHS]
-    assert transferred(WIDTHS, rates).power == pytest.approx(-1)
-    assert transferred(WIDTHS, rates).ratio == pytest.approx(6)
+    assert transfer(WIDTHS, rates).power == pytest.approx(-1)
+    assert transfer(WIDTHS, rates).ratio == pytest.approx(6)
     assert rate_at(512, WIDTHS, rates) == pytest.approx(0.5 / 512)
 
 
@@ -78,7 +78,7 @@ def test_losses_that_rise_have_no_law(losses: list[float]) -> None:
     sizes = sizes_of(WIDTHS[: len(losses)])
     assert law_of(sizes, losses) is None
     with pytest.raises(ValueError, match="does not fall with the size"):
-        predicted(sizes, losses, 0.0, 1e9)
+        predict(sizes, losses, 0.0, 1e9)
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_interval_holds_as_often_as_it_says(law: Law, count: int) -> None:
         losses = [law.at(one) + each for one, each in zip(sizes, noise, strict=False)]
         if law_of(sizes, losses) is None:  # which is refused
             continue
-        found = predicted(sizes, losses, 0.0, size)
+        found = predict(sizes, losses, 0.0, size)
         inside += found.low <= law.at(size) + noise[-1] <= found.high
         widths.append(found.high - found.low)
     assert inside >= 0.9 * len(widths)
@@ -103,7 +103,7 @@ def test_interval_holds_as_often_as_it_says(law: Law, count: int) -> None:
 def test_scatter_of_seeds_widens_the_interval() -> None:
     sizes = sizes_of(WIDTHS)
     losses = [Law(2.0, 8.0, 0.3).at(size) for size in sizes]
-    sure, unsure = (predicted(sizes, losses, deviation, sizes_of([512])[0]) for deviation in (0.0, 0.01))
+    sure, unsure = (predict(sizes, losses, deviation, sizes_of([512])[0]) for deviation in (0.0, 0.01))
     assert sure.high - sure.low < 0.01
     assert unsure.high - unsure.low > 0.06
     assert sure.value == unsure.value

@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from tests.support import needs
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 
 LENGTHS = [3, 40, 1, 17, 300]
 WAYS = ["cls", "mean", "max"]
@@ -38,12 +38,12 @@ def packed(texts: list[Tensor]) -> tuple[Tensor, MicroBatch]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_layout_and_padding_change_no_bit(how: str, dtype: torch.dtype) -> None:
     texts = documents(dtype)
-    together = pooled(*padded(texts), how)
+    together = pool(*padded(texts), how)
     assert together.dtype == dtype
-    assert torch.equal(pooled(*padded(texts, more=53), how), together)
-    assert torch.equal(pooled(*packed(texts), how), together)
+    assert torch.equal(pool(*padded(texts, more=53), how), together)
+    assert torch.equal(pool(*packed(texts), how), together)
     for text, one in zip(texts, together, strict=True):
-        assert torch.equal(pooled(*padded([text]), how)[0], one)
+        assert torch.equal(pool(*padded([text]), how)[0], one)
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -52,7 +52,7 @@ def test_it_is_the_pooling_of_sentence_transformers(how: Any, dtype: torch.dtype
     modules = needs.package("sentence_transformers.sentence_transformer.modules")
     hidden, micro_batch = padded(documents(dtype))
     theirs = modules.Pooling(24, pooling_mode=how)({"token_embeddings": hidden, **micro_batch})
-    assert torch.equal(pooled(hidden, micro_batch, how), theirs["sentence_embedding"])
+    assert torch.equal(pool(hidden, micro_batch, how), theirs["sentence_embedding"])
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -62,7 +62,7 @@ def test_gradients_agree_and_padding_gets_none(how: str) -> None:
     gradients = []
     for hidden, micro_batch in (padded(texts), packed(texts)):
         hidden.requires_grad_()
-        (pooled(hidden, micro_batch, how) * weights).sum().backward()
+        (pool(hidden, micro_batch, how) * weights).sum().backward()
         assert hidden.grad is not None
         mask = micro_batch.get("attention_mask")
         gradients.append(hidden.grad[0] if mask is None else hidden.grad[mask.bool()])
@@ -72,8 +72,8 @@ def test_gradients_agree_and_padding_gets_none(how: str) -> None:
 
 def test_the_ways_differ_and_another_is_refused() -> None:
     hidden, micro_batch = padded(documents())
-    found = [pooled(hidden, micro_batch, how) for how in WAYS]
+    found = [pool(hidden, micro_batch, how) for how in WAYS]
     assert not torch.allclose(found[0], found[1])
     assert not torch.allclose(found[1], found[2])
     with pytest.raises(ValueError, match=r"^pooling=sum is not known: expected cls, mean or max$"):
-        pooled(hidden, micro_batch, "sum")
+        pool(hidden, micro_batch, "sum")

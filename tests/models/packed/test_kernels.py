@@ -116,13 +116,13 @@ def test_torch_has_no_dropout_so_rows_are_padded(package: Package, monkeypatch: 
     kernels.use_kernel("varlen_attn")
     padded: list[float] = []
     fused: list[Any] = []
-    pad, run = packed_attention._padded, varlen.varlen_attn
+    pad, run = packed_attention._attend_padded, varlen.varlen_attn
 
     def padding(*arguments: Any) -> Tensor:
         padded.append(arguments[-1].dropout)
         return pad(*arguments)
 
-    monkeypatch.setattr(packed_attention, "_padded", padding)
+    monkeypatch.setattr(packed_attention, "_attend_padded", padding)
     model, batch = packed_case("mlm", "bert", 0.1)
     model(batch)["loss"].backward()
     assert padded == [0.1] * 2

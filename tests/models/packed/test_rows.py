@@ -203,7 +203,7 @@ def test_attention_and_its_gradient_are_those_of_a_mask(
 
 def as_on_a_gpu(_: Any, states: Any, ends: Tensor, *rest: Any) -> Tensor:
     """What a GPU does where it cannot do flash attention."""
-    return packed_attention._padded(states, ends, int(ends.diff().max()), *rest)
+    return packed_attention._attend_padded(states, ends, int(ends.diff().max()), *rest)
 
 
 def test_second_derivatives_are_there_where_flash_attention_is_ruled_out() -> None:

@@ -98,7 +98,7 @@ def given(loaded: Loaded, i: int, prompt: bool = False) -> tuple[Any, int]:
         types = (torch.arange(ids.shape[1]) >= text.prompt_length).long()[None]
         pixels = {n: torch.from_numpy(value) for n, value in join_images(shown)["images"].items()}
         return {"input_ids": ids, "token_type_ids": types, **pixels}, text.prompt_length
-    text, ((begin, _),) = loaded.encoder._rendered(conversation)
+    text, ((begin, _),) = loaded.encoder._text_with_spans(conversation)
     of_images = {"images": [images]} if images else {}
     parts = [
         loaded.vision.processor(text=[t], **of_images, add_special_tokens=False, return_tensors="pt")

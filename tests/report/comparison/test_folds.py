@@ -95,8 +95,8 @@ def test_missing_fold_is_named_and_nothing_joined_without_it(tmp_path: Path) -> 
     assert said in compared_as("md", loaded)
     assert said in compared_text(Comparison(loaded), with_runs=False)
     first, *others = joined_folds(Comparison(loaded))
-    assert (first.joined, first.missing) == ({}, [2])
-    assert all(each.joined and not each.missing for each in others)
+    assert (first.joint_metrics, first.missing) == ({}, [2])
+    assert all(each.joint_metrics and not each.missing for each in others)
     content = json.loads((tmp_path / "folds.json").read_text())
     assert [each["joined"] is None for each in content["settings"][0]["seeds"]] == [True, False]
     rows = [json.loads(line) for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]

@@ -34,7 +34,7 @@ import tiryns.runner.sweeps.pruning
 import tiryns.runner.sweeps.sweep_page
 import tiryns.runner.train
 from tests.support.processes.kept_options import kept_options
-from tiryns.runner.cli.compose import initialized
+from tiryns.runner.cli.compose import initialize
 from tiryns.runner.manifest.code import code
 from tiryns.runner.report.comparison.differences import changed_settings
 
@@ -42,7 +42,7 @@ WORDS = "data=files data.source=a/b.txt data.vocab_size=300 model=bert_tiny trai
 
 # Fills the caches of Hydra's grammar. Hydra composes in this mode at first, and options that are composed twice are kept.
 (keeping := kept_options()).__enter__()  # as long as the process and its children live
-with initialized() as loader:
+with initialize() as loader:
     for words in [WORDS.split(), ["optimizer.lr=0.003"]] * 2:
         loader.load_configuration("config", words, RunMode.MULTIRUN)
 get_checkpoint_conversion_mapping("bert")

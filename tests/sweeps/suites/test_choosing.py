@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from tiryns.runner.evaluation.statistics.student import spread_of
-from tiryns.runner.report.suite.figures import mean_over_tasks, measured, summed_up
+from tiryns.runner.report.suite.figures import mean_over_tasks, measure, sum_up
 from tiryns.runner.run.folder import Run
 from tiryns.runner.sweeps.suite.fields import read_suite
 from tiryns.runner.sweeps.suite.sweep import Cell, Place, Standing, SuiteSweep, standing
@@ -23,7 +23,7 @@ def play(
     """Runs what is wanted, stage by stage, until nothing is."""
     figures: Figures = {}
     stages = []
-    while wanted := standing(settings, seeds, keep, larger, figures).wanted:
+    while wanted := standing(settings, seeds, keep, larger, figures).cells:
         assert not {*wanted} & {*figures}
         stages.append(wanted)
         figures |= {place: truth[place] for place in wanted}
@@ -36,7 +36,7 @@ def test_half_of_the_settings_go_on_after_each_seed() -> None:
     assert [len(stage) for stage in stages] == [6, 3, 2]
     assert {s for s, _ in stages[1]} == {3, 4, 5}
     assert found == Standing([], [0, 1, 2, 3], [], 5)
-    assert play(truth, 6, 3, 0.5, larger=False)[0].chosen == 0
+    assert play(truth, 6, 3, 0.5, larger=False)[0].winner == 0
 
 
 def test_setting_is_chosen_in_the_direction_of_the_metric_that_chooses(tmp_path: Path) -> None:
@@ -46,13 +46,13 @@ def test_setting_is_chosen_in_the_direction_of_the_metric_that_chooses(tmp_path:
     for job, loss in zip(sweep.jobs.values(), (0.3, 2.0), strict=True):
         job.folder.path.mkdir()
         job.folder.update_status(state="done", results={"val/v/loss": loss, "val/v/f1": 0.5})
-    assert sweep._standing("m", read_suite("s", {"tasks": {"a": task}}).tasks["a"]).chosen == 0
+    assert sweep._standing("m", read_suite("s", {"tasks": {"a": task}}).tasks["a"]).winner == 0
 
 
 def test_mean_over_the_seeds_so_far_counts_and_of_equal_ones_the_earlier() -> None:
     truth: Figures = {(0, 0): 0.5, (1, 0): 0.5, (2, 0): 0.4, (0, 1): 0.1, (1, 1): 0.3}
-    assert play(truth, 3, 2, 0.5)[0].chosen == 1
-    assert play({(s, 0): 1.0 for s in range(3)}, 3, 1, 0.5)[0].chosen == 0
+    assert play(truth, 3, 2, 0.5)[0].winner == 1
+    assert play({(s, 0): 1.0 for s in range(3)}, 3, 1, 0.5)[0].winner == 0
 
 
 @pytest.mark.parametrize(("settings", "keep"), [(1, 0.5), (4, 1.0)])
@@ -60,7 +60,7 @@ def test_all_seeds_run_at_once_where_nothing_is_dropped(settings: int, keep: flo
     truth: Figures = {(s, k): float(s) for s in range(settings) for k in range(3)}
     found, stages = play(truth, settings, 3, keep)
     assert [len(stage) for stage in stages] == [3 * settings]
-    assert (found.dropped, found.chosen) == ([], settings - 1)
+    assert (found.losers, found.winner) == ([], settings - 1)
 
 
 def test_setting_with_a_failed_job_is_out_and_does_not_count_among_the_kept() -> None:
@@ -73,16 +73,16 @@ def test_setting_with_a_failed_job_is_out_and_does_not_count_among_the_kept() ->
 
 def test_figures_are_found_by_key_or_by_their_last_part() -> None:
     results = {"test/test/f1": 0.25, "val/a/f1": 0.5, "val/b/f1": 0.75, "val/a/loss": 2.0, "probe/f1": 1.0}
-    assert measured(results, ["f1"], ["test", "val"]) == (0.25, "test")
-    assert measured(results, ["f1"], ["val"]) == (0.625, "validation")
-    assert measured(results, ["val/a/f1", "val/b/f1"], ["test", "val"]) == (0.625, "validation")
-    assert measured(results, ["probe/f1"], ["val"]) == (1.0, "")
+    assert measure(results, ["f1"], ["test", "val"]) == (0.25, "test")
+    assert measure(results, ["f1"], ["val"]) == (0.625, "validation")
+    assert measure(results, ["val/a/f1", "val/b/f1"], ["test", "val"]) == (0.625, "validation")
+    assert measure(results, ["probe/f1"], ["val"]) == (1.0, "")
     both = {"val/a/f1": 0.5, "test/test/mcc": 0.5}
-    assert measured(both, ["f1", "mcc"], ["test", "val"]) == (0.5, "validation")
+    assert measure(both, ["f1", "mcc"], ["test", "val"]) == (0.5, "validation")
     with pytest.raises(ValueError, match=r"it has no figure 'los'; it has: .*Did you mean 'loss'"):
-        measured(results, ["los"], ["val"])
+        measure(results, ["los"], ["val"])
     with pytest.raises(ValueError, match="its figure f1 is not a number"):
-        measured({"val/a/f1": float("nan")}, ["f1"], ["val"])
+        measure({"val/a/f1": float("nan")}, ["f1"], ["val"])
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
@@ -115,7 +115,7 @@ def summary(cells: dict[tuple[str, str], Any]) -> Any:
         "suite": "s", "summary": {"mean": ["x", "y"]},
         "tasks": {name: {"larger_is_better": True, "settings": 1} for name in ("x", "y")},
     }  # fmt: skip
-    return summed_up(suite, ["m", "n"], {place: {"figures": found} for place, found in cells.items()})
+    return sum_up(suite, ["m", "n"], {place: {"figures": found} for place, found in cells.items()})
 
 
 def test_model_without_a_task_has_no_mean_and_the_best_is_told_with_those_that_overlap() -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tiryns.runner.report.suite.figures import summed_up
+from tiryns.runner.report.suite.figures import sum_up
 
 SUITES, STATED = 600, 0.01
 
@@ -19,7 +19,7 @@ def share_apart(differences: list[float], seeds: int) -> float:
             (model, "t"): {"figures": {str(seed): draw.gauss(mean, 1.0) for seed in range(seeds)}}
             for model, mean in zip(models, differences, strict=True)
         }
-        apart += summed_up(suite, models, cells)["best"]["t"]["not_apart_from"] == []
+        apart += sum_up(suite, models, cells)["best"]["t"]["not_apart_from"] == []
     return apart / SUITES
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from tiryns.runner.sweeps.suite.definition import chosen_tasks, merged, with_typed
+from tiryns.runner.sweeps.suite.definition import chosen_tasks, merge, with_typed
 from tiryns.runner.sweeps.suite.fields import Suite, read_suite
 from tiryns.runner.sweeps.words import as_sweep
 
@@ -107,7 +107,7 @@ def test_base_is_changed_field_by_field() -> None:
     base = {"seeds": 3, "tasks": {"a": {"metric": "f1", "keep": 1}, "b": {"metric": "f1"}}}
     own = {"base": "s", "tasks": {"a": {"seeds": 1}, "b": None, "c": {"metric": "mcc"}}}
     changed = {"a": {"metric": "f1", "keep": 1, "seeds": 1}, "c": {"metric": "mcc"}}
-    assert merged(base, own)["tasks"] == changed
+    assert merge(base, own)["tasks"] == changed
 
 
 def test_command_of_a_suite_is_that_of_a_sweep() -> None:

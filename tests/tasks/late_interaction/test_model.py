@@ -48,7 +48,7 @@ def test_maxsim_is_its_formula(at_once: int, monkeypatch: pytest.MonkeyPatch) ->
     queries, passages = pairs.vectors[:, 0], pairs.vectors[:, 1]
     expected = torch.stack([torch.stack([by_hand(q, p) for p in passages]) for q in queries])
     torch.testing.assert_close(score.matrix(queries, passages), expected)
-    torch.testing.assert_close(score.transposed(passages, queries), expected.T)
+    torch.testing.assert_close(score.transpose(passages, queries), expected.T)
     torch.testing.assert_close(score.pairwise(queries, passages), expected.diagonal())
     assert not torch.allclose(score.matrix(passages, queries), expected.T), "it has a direction"
 
@@ -129,13 +129,13 @@ def test_each_token_has_a_vector_and_skipped_ones_of_passages_have_none(
     assert isinstance(trained, LateInteractionModel)
     (batch,), (padded,) = (shares(packed=p, **LATE)[0]["micro_batches"] for p in (packed, False))
     ids, mask = padded["input_ids"], padded["attention_mask"].bool()
-    trained.skipped = {".": int(ids[1, 1]), ",": int(ids[0, 1])}  # of a passage, and of a query
+    trained.skiplist = {".": int(ids[1, 1]), ",": int(ids[0, 1])}  # of a passage, and of a query
     found = trained.vectors_of(batch)
     assert found.shape == (len(ids), 64, 8)
     for text, (row, real) in enumerate(zip(ids, mask, strict=True)):
         expected = functional.normalize(trained.projection(plain.base_model(row[real][None])[0][0]), dim=-1)
         if batch["text_columns"][text] > 0:
-            expected = expected * ~torch.isin(row[real], torch.tensor([*trained.skipped.values()]))[:, None]
+            expected = expected * ~torch.isin(row[real], torch.tensor([*trained.skiplist.values()]))[:, None]
         torch.testing.assert_close(found[text, : real.sum()], expected, rtol=1e-6, atol=1e-7)
         assert not found[text, real.sum() :].any()
     assert found[0, 1].any()
@@ -185,7 +185,7 @@ class Vocabulary:
 
 def test_marks_of_the_vocabulary_are_skipped_unless_told_otherwise() -> None:
     made = [collator("late_interaction", tokenizer=Vocabulary(), skip_punctuation=on) for on in (True, False)]
-    assert [one.skipped for one in made] == [{"!": 9, ".": 8}, {}]  # type: ignore[attr-defined]
+    assert [one.skiplist for one in made] == [{"!": 9, ".": 8}, {}]  # type: ignore[attr-defined]
     assert {"!", "."} < {*string.punctuation}
 
 

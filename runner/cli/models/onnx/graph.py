@@ -19,7 +19,7 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from tiryns.runner.models.embedding.folder import Embedding
-from tiryns.runner.models.embedding.pooling import pooled
+from tiryns.runner.models.embedding.pooling import pool
 from tiryns.runner.models.packed.rows import padded_rows
 from tiryns.runner.models.packed.trials import in_one_line, trial_documents
 from tiryns.runner.patches.transformers import takes_attention
@@ -47,8 +47,8 @@ class Network(nn.Module):
         if takes_attention(pretrained):
             pretrained.set_attn_implementation("eager")
         self.pretrained, self.embedding = pretrained, embedding
-        typed = has_token_types and "token_type_ids" in inspect.signature(pretrained.forward).parameters
-        self.inputs = ("input_ids", "attention_mask", *(["token_type_ids"] if typed else []))
+        takes_types = has_token_types and "token_type_ids" in inspect.signature(pretrained.forward).parameters
+        self.inputs = ("input_ids", "attention_mask", *(["token_type_ids"] if takes_types else []))
         if embedding is not None:
             self.outputs: tuple[str, ...] = ("last_hidden_state", "sentence_embedding")
         else:
@@ -58,12 +58,12 @@ class Network(nn.Module):
 
     def forward(self, *rows: Tensor) -> tuple[Tensor, ...]:
         """Returns the outputs in the order of `outputs`, for rows in the order of `inputs`."""
-        given = dict(zip(self.inputs, rows, strict=True))
-        found = self.pretrained(**given)
+        inputs = dict(zip(self.inputs, rows, strict=True))
+        outputs = self.pretrained(**inputs)
         if self.embedding is None:
-            return tuple(found[name] for name in self.outputs)
-        hidden = found[0]
-        vectors = pooled(hidden, {"attention_mask": given["attention_mask"]}, self.embedding.pooling)
+            return tuple(outputs[name] for name in self.outputs)
+        hidden = outputs[0]
+        vectors = pool(hidden, {"attention_mask": inputs["attention_mask"]}, self.embedding.pooling)
         return hidden, functional.normalize(vectors, dim=-1) if self.embedding.normalised else vectors
 
 
@@ -78,13 +78,13 @@ def export_graph(network: Network, file: Path) -> None:
     name, size = type(network.pretrained).__name__, sum(p.nbytes for p in network.parameters())
     config = network.pretrained.config.get_text_config()
     rows: Any = padded_rows(trial_documents(config), config)
-    given = complete_rows(rows, network.inputs)
+    inputs = complete_rows(rows, network.inputs)
     any_size = {0: "batch", 1: "length"}
     try:
         with torch.no_grad(), quiet():
             program: Any = torch.onnx.export(
-                network, tuple(given), dynamo=True, input_names=list(network.inputs),
-                output_names=list(network.outputs), dynamic_shapes=((any_size,) * len(given),),
+                network, tuple(inputs), dynamo=True, input_names=list(network.inputs),
+                output_names=list(network.outputs), dynamic_shapes=((any_size,) * len(inputs),),
                 opset_version=OPSET, verbose=False,
             )  # fmt: skip
     except Exception as error:  # of torch.export, of whatever the model's code does
@@ -124,13 +124,13 @@ class Session:
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the outputs by name for the arguments of a model; raises ValueError if that fails."""
-        given = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
+        inputs = zip(self.inputs, complete_rows(rows, self.inputs), strict=True)
         try:
-            found = self._session.run(None, {name: value.numpy() for name, value in given})
+            arrays = self._session.run(None, {name: value.numpy() for name, value in inputs})
         except Exception as error:
             raise ValueError(f"onnxruntime cannot compute the graph: {in_one_line(error)}") from error
         device = rows["input_ids"].device
-        return {name: torch.from_numpy(one).to(device) for name, one in zip(self.outputs, found, strict=True)}
+        return {name: torch.from_numpy(a).to(device) for name, a in zip(self.outputs, arrays, strict=True)}
 
 
 def library(name: str) -> ModuleType:

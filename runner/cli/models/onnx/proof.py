@@ -49,15 +49,15 @@ Opened = Labels | LanguageModel
 
 def open_for_graph(run: str) -> Opened:
     """Returns the model of a run, computed in fp32 and padded rows; raises ValueError for models without a graph."""
-    opened = open_model(run)
-    known = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
-    refused = f"--format onnx exports {known}, and the model in {run!r} is none: leave it out"
-    if sees_images(opened.config) or generates(opened.config):
-        raise ValueError(refused)
-    task = task_of(run, opened.config.architectures or [])
-    model = LanguageModel(run, opened, {}) if task is None else Labels(run, task, opened)
+    parts = open_model(run)
+    kinds = "masked language models, classifiers of texts or words, models for ranking or questions, and sentence vectors"
+    problem = f"--format onnx exports {kinds}, and the model in {run!r} is none: leave it out"
+    if sees_images(parts.config) or generates(parts.config):
+        raise ValueError(problem)
+    task = task_of(run, parts.config.architectures or [])
+    model = LanguageModel(run, parts, {}) if task is None else Labels(run, task, parts)
     if not isinstance(model.model, KINDS) or isinstance(model.model, MultipleChoiceModel):
-        raise ValueError(refused)
+        raise ValueError(problem)
     if takes_attention(model.model.pretrained):
         model.model.pretrained.set_attn_implementation("eager")
     tokens = min(model.computation.micro_batch_tokens or TOKENS, TOKENS)
@@ -124,26 +124,26 @@ class Agreement:
 
     def __call__(self, rows: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the outputs of the graph by name."""
-        found = self.session(rows)
+        outputs = self.session(rows)
         with torch.no_grad():
-            expected = self.network(*complete_rows(rows, self.network.inputs))
+            references = self.network(*complete_rows(rows, self.network.inputs))
         mask = rows["attention_mask"].bool().cpu()
-        for name, other in zip(self.network.outputs, expected, strict=True):
+        for name, other in zip(self.network.outputs, references, strict=True):
             of_tokens = name in SPANS or other.dim() == 3
-            one, other = (value[mask] if of_tokens else value for value in (found[name].cpu(), other))
+            one, other = (value[mask] if of_tokens else value for value in (outputs[name].cpu(), other))
             difference = float((one - other).abs().max() / other.abs().max().clamp_min(1.0))
             self.largest = max(self.largest, difference) if difference == difference else math.inf
-        return found
+        return outputs
 
 
-def paired_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
-    """Returns each metric's 95 % interval of `after` minus `before`, by paired bootstrap; empty if it is unknown."""
-    first, second = before.weighted(), after.weighted()
+def difference_intervals(before: Measured[object], after: Measured[object]) -> dict[str, list[float]]:
+    """Returns the 95 % interval of each metric, `after` minus `before`, by paired bootstrap; empty if it is unknown."""
+    first, second = before.statistic(), after.statistic()
     if first is None or second is None or first[1] != second[1]:
         return {}
 
     def differences(weights: Weights) -> dict[str, Weights]:
-        ours, theirs = first[0](weights), second[0](weights)
-        return {name: theirs[name] - ours[name] for name in ours if name in before.figures}
+        old, new = first[0](weights), second[0](weights)
+        return {name: new[name] - old[name] for name in old if name in before.figures}
 
     return {name: ends.tolist() for name, ends in bootstrap(differences, first[1]).items()}

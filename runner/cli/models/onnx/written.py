@@ -48,8 +48,8 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
     model = proof.open_for_graph(str(run))
     rows = proof.rows_of_run(run, model, list(allowed))
     embedding = read_embedding(str(folder)) if isinstance(model, Labels) else None
-    pretrained, _ = load_weights(class_named(type(model.model.pretrained).__name__), str(folder))
-    network = Network(pretrained, "token_type_ids" in model.tokenizer.model_input_names, embedding)
+    pretrained_model, _ = load_weights(class_named(type(model.model.pretrained).__name__), str(folder))
+    network = Network(pretrained_model, "token_type_ids" in model.tokenizer.model_input_names, embedding)
     (folder / GRAPH).parent.mkdir()
     export_graph(network, folder / GRAPH)
     agreement = proof.Agreement(Session(folder / GRAPH), network)
@@ -64,17 +64,17 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
         first = proof.measure(model, sequences, f"{name}, torch")
         if not first.figures:  # it has no labels
             continue
-        found = {k: proof.measure(model, sequences, f"{name}, {k}", one) for k, one in forwards.items()}
+        others = {k: proof.measure(model, sequences, f"{name}, {k}", one) for k, one in forwards.items()}
         if not agreement.largest <= proof.TOLERANCE:
             raise ValueError(
-                f"the ONNX graph of {type(pretrained).__name__} gives other outputs than torch on {name} (by "
+                f"the ONNX graph of {type(pretrained_model).__name__} gives other outputs than torch on {name} (by "
                 f"{agreement.largest:.2g}, where {proof.TOLERANCE:g} is allowed), so it is not written"
             )
-        chosen_by = str(Run(run).monitor).rpartition("/")[2]
-        sets[name], figure = entry_of(first, found), chosen_by if chosen_by in first.figures else "loss"
+        monitor = str(Run(run).monitor).rpartition("/")[2]
+        sets[name], figure = entry_of(first, others), monitor if monitor in first.figures else "loss"
         if int8:
             check_cost(sets[name], figure, name, most)
-        lines = [described(sets[name][figure], kind) for kind in forwards]
+        lines = [describe(sets[name][figure], kind) for kind in forwards]
         torchs = f"{sets[name][figure]['torch']:.4f} by torch"
         print(f"{name}/{figure}: {torchs}, {', '.join(lines)}", file=sys.stderr)
     if not sets:
@@ -87,7 +87,7 @@ def add_onnx(run: Path, folder: Path, int8: bool, most: float, allowed: Sequence
 
 def entry_of(first: Measured[object], others: dict[str, Measured[object]]) -> Entry:
     """Returns, by metric, the value of torch, the value of each graph, and the interval of the difference, if known."""
-    ends = {kind: proof.paired_intervals(first, one) for kind, one in others.items()}
+    ends = {kind: proof.difference_intervals(first, one) for kind, one in others.items()}
     return {
         name: {"torch": value}
         | {kind: one.figures[name] for kind, one in others.items()}
@@ -99,21 +99,21 @@ def entry_of(first: Measured[object], others: dict[str, Measured[object]]) -> En
 
 def check_cost(entry: Entry, figure: str, name: str, most: float) -> None:
     """Raises ValueError if int8 weights cost more than `most` of a metric."""
-    found = entry[figure]
-    worse = found["torch"] - found["int8"]
+    values = entry[figure]
+    worse = values["torch"] - values["int8"]
     worse = -worse if better_when(figure) == "min" else worse
     if not worse <= most:
         raise ValueError(
-            f"int8 weights cost {worse:.4f} of {name}/{figure}, which is {found['torch']:.4f} by torch and "
-            f"{described(found, 'int8')}; {most:g} is allowed: leave out --int8, or allow more by --most"
+            f"int8 weights cost {worse:.4f} of {name}/{figure}, which is {values['torch']:.4f} by torch and "
+            f"{describe(values, 'int8')}; {most:g} is allowed: leave out --int8, or allow more by --most"
         )
 
 
-def described(found: Entry, kind: str) -> str:
-    """Returns, as text, a metric's value by a graph, the difference from torch, and the interval of that, if known."""
-    ends = found.get(f"{kind}_difference")
+def describe(values: Entry, kind: str) -> str:
+    """Describes a metric's value by a graph, its difference from torch, and the interval of the difference, if known."""
+    ends = values.get(f"{kind}_difference")
     interval = f", {ends[0]:+z.4f} to {ends[1]:+z.4f}" if ends else ""
-    return f"{found[kind]:.4f} by {KINDS[kind]} ({found[kind] - found['torch']:+z.4f}{interval})"
+    return f"{values[kind]:.4f} by {KINDS[kind]} ({values[kind] - values['torch']:+z.4f}{interval})"
 
 
 def write_card(folder: Path, network: Network, facts: Entry) -> None:
@@ -122,14 +122,14 @@ def write_card(folder: Path, network: Network, facts: Entry) -> None:
     names = ["set", "figure", "torch", *(part for kind in kinds for part in (KINDS[kind], "difference"))]
     rows = []
     for place, entry in facts["sets"].items():
-        for figure, found in entry.items():
-            cells = [place, figure, f"{found['torch']:.4f}"]
+        for figure, values in entry.items():
+            cells = [place, figure, f"{values['torch']:.4f}"]
             for kind in kinds:
-                ends = found.get(f"{kind}_difference")
+                ends = values.get(f"{kind}_difference")
                 interval = f" ({ends[0]:+z.4f} to {ends[1]:+z.4f})" if ends else ""
-                cells += [f"{found[kind]:.4f}", f"{found[kind] - found['torch']:+z.4f}{interval}"]
+                cells += [f"{values[kind]:.4f}", f"{values[kind] - values['torch']:+z.4f}{interval}"]
             rows.append(cells)
-    inputs, outputs = (", ".join(f"`{one}`" for one in some) for some in (network.inputs, network.outputs))
+    inputs, outputs = (", ".join(f"`{one}`" for one in group) for group in (network.inputs, network.outputs))
     text = CARD.format(
         graph=GRAPH, inputs=inputs, outputs=outputs, largest=facts["largest_difference"],
         quantized=f" `{QUANTIZED}` has int8 weights." if "quantized" in facts else "", table=markdown(names, rows, ()),
@@ -143,7 +143,7 @@ def write_manifest(folder: Path, facts: Entry) -> None:
     if not (manifest := read_manifest(folder)):
         return
     (folder / SIGNATURE).unlink(missing_ok=True)
-    kept = {name: one for name, one in manifest.items() if name != "digest"}
-    made = {f"model/{name}": digest for name, digest in model_digests(folder).items()}
-    kept |= {"onnx": facts, "outputs": {**manifest.get("outputs", {}), **made}}
-    (folder / FILE_NAME).write_text(json.dumps({**kept, "digest": value_digest(kept)}, indent=1) + "\n")
+    content = {name: one for name, one in manifest.items() if name != "digest"}
+    digests = {f"model/{name}": digest for name, digest in model_digests(folder).items()}
+    content |= {"onnx": facts, "outputs": {**manifest.get("outputs", {}), **digests}}
+    (folder / FILE_NAME).write_text(json.dumps({**content, "digest": value_digest(content)}, indent=1) + "\n")

@@ -40,13 +40,13 @@ class Mark(NamedTuple):
         end = start + len(self.text or "") if self.end is None else _character(text, self.end, unit)
         return (start, end) if end is not None and start < end <= len(text) else None
 
-    def agrees(self, found: str) -> bool:
+    def agrees(self, part: str) -> bool:
         """Whether a part of the text equals the annotated text, apart from white space; True if `text` is None."""
-        return self.text is None or _single_spaces(self.text) == _single_spaces(found)
+        return self.text is None or _single_spaces(self.text) == _single_spaces(part)
 
 
 def offset_units(
-    annotated: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
+    annotated_texts: Iterable[tuple[str, str, Sequence[Mark]]], by_characters: bool = False
 ) -> dict[str, str]:
     """Returns each file's unit of offsets, given each row's place, text and annotations; logs non-character units.
 
@@ -54,7 +54,7 @@ def offset_units(
     is there. If none do, a unit fits if the annotation cuts no word and is in the text. `by_characters`: no other unit.
     """
     files: dict[str, list[tuple[str, str, Mark]]] = {}
-    for where, text, marks in annotated:
+    for where, text, marks in annotated_texts:
         files.setdefault(file_of(where), []).extend((where, text, mark) for mark in marks)
     units = {file: _unit(file, marks) for file, marks in files.items()}
     other = [file or "the data" for file, unit in units.items() if unit != CHARACTERS]
@@ -91,10 +91,10 @@ def _unit(file: str, marks: Sequence[tuple[str, str, Mark]]) -> str:
     if unit != CHARACTERS:
         where, text, mark = first[unit]
         start, end = mark.place(text, unit) or (0, 0)
-        told = "the annotated texts" if carry_text else "the ends of words"
+        evidence = "the annotated texts" if carry_text else "the ends of words"
         log.info(
             "offsets%s count %s, by %s: %d is character %d, where %.40r begins (%s)",
-            f" in {file}" if file else "", unit, told, mark.start, start, text[start:end], where,
+            f" in {file}" if file else "", unit, evidence, mark.start, start, text[start:end], where,
         )  # fmt: skip
     return unit
 
@@ -124,7 +124,7 @@ class Chosen(NamedTuple):
     labels: str | None = None
 
 
-def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
+def choice_of(rows: Sequence[Row], text_column: str, label_column: str, rule: LabelRule) -> Chosen:
     """Returns the text and label set that the settings name, else the only ones with entities. Older rules choose none.
 
     Raises ValueError if there are several texts or label sets and no setting names one.
@@ -134,24 +134,24 @@ def chosen_of(rows: Sequence[Row], text_column: str, label_column: str, rule: La
     rows = [row for row in rows if isinstance(row.values.get(text_column), str | None)]
     texts = {name: row.where for row in reversed(rows) for name in _texts(row.values)}
     tasks = [(row.where, one) for row in rows for one in _entity_results(row.values)]
-    ours = {str(one.get("to_name")) for _, one in tasks} & texts.keys()
-    fields = ours or texts.keys() & {"text"} or texts.keys()
+    entity_texts = {str(one.get("to_name")) for _, one in tasks} & texts.keys()
+    fields = entity_texts or texts.keys() & {"text"} or texts.keys()
     text = _one("texts", "data.text_column", text_column, {n: texts[n] for n in texts if n in fields}, texts)
-    named = [(where, one) for where, one in tasks if "from_name" in one and _is_of(one, text, texts)]
-    sets = {str(one["from_name"]): where for where, one in reversed(named)}
+    results = [(where, one) for where, one in tasks if "from_name" in one and _is_of(one, text, texts)]
+    sets = {str(one["from_name"]): where for where, one in reversed(results)}
     return Chosen(text, _one("sets of labels", "data.label_column", label_column, sets, sets))
 
 
-def _one(what: str, setting: str, given: str, found: dict[str, str], named: dict[str, str]) -> str | None:
-    """Returns the `given` name if it is in `named`, else the only name `found`; ValueError if several are found."""
-    told = f"Label Studio's tasks have several {what}, {', '.join(sorted(found))}"
-    if given in named:
-        if len(found) > 1:
-            log.info("%s: %s=%s counts", told, setting, given)
-        return given
-    if len(found) > 1:
-        raise ValueError(f"{next(iter(found.values()))}: {told}: set {setting} to the one that counts")
-    return next(iter(found), None)
+def _one(noun: str, setting: str, value: str, places: dict[str, str], names: dict[str, str]) -> str | None:
+    """Returns the `value` if it is in `names`, else the only name in `places`; ValueError if there are several."""
+    problem = f"Label Studio's tasks have several {noun}, {', '.join(sorted(places))}"
+    if value in names:
+        if len(places) > 1:
+            log.info("%s: %s=%s counts", problem, setting, value)
+        return value
+    if len(places) > 1:
+        raise ValueError(f"{next(iter(places.values()))}: {problem}: set {setting} to the one that counts")
+    return next(iter(places), None)
 
 
 def _texts(values: Mapping[str, object]) -> dict[str, str]:
@@ -165,47 +165,47 @@ def _is_of(one: Mapping[str, object], text: str | None, texts: Mapping[str, obje
 
 
 def task_of(
-    where: str, values: Mapping[str, object], text_column: str, chosen: Chosen
+    where: str, values: Mapping[str, object], text_column: str, choice: Chosen
 ) -> tuple[str | None, list[object] | None]:
     """Returns the text of a task, and the entities of its first annotation that was not cancelled.
 
     The text or the entities are None if they are missing.
     """
     texts = _texts(values)
-    if chosen.text is not None and chosen.text not in texts:
-        raise BadRow(where, f"the task has no text {chosen.text!r} in its data", "no text")
-    names = (chosen.text,) if chosen.text is not None else (text_column, "text", *texts)
+    if choice.text is not None and choice.text not in texts:
+        raise BadRow(where, f"the task has no text {choice.text!r} in its data", "no text")
+    names = (choice.text,) if choice.text is not None else (text_column, "text", *texts)
     text = next((texts[name] for name in names if texts.get(name)), None if not texts else "")
-    if not (kept := _kept(values)):
+    if not (annotations := _annotations(values)):
         return text, None
-    results = kept[0].get("result") or []
+    results = annotations[0].get("result") or []
     if not isinstance(results, list) or not all(isinstance(one, Mapping) for one in results):
         raise BadRow(where, f"the result of an annotation is {results!r:.60}, expected a list", "no entity")
-    found = [one for one in _entity_results(values) if chosen.text is None or _is_of(one, chosen.text, texts)]
-    if chosen.labels is not None:
-        found = [one for one in found if str(one.get("from_name", chosen.labels)) == chosen.labels]
-    return text, [one["value"] for one in found]
+    marks = [one for one in _entity_results(values) if choice.text is None or _is_of(one, choice.text, texts)]
+    if choice.labels is not None:
+        marks = [one for one in marks if str(one.get("from_name", choice.labels)) == choice.labels]
+    return text, [one["value"] for one in marks]
 
 
 def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Yields the results that mark an entity, from a task's first annotation that was not cancelled."""
-    results = kept[0].get("result") if _texts(values) and (kept := _kept(values)) else None
+    results = items[0].get("result") if _texts(values) and (items := _annotations(values)) else None
     for one in results if isinstance(results, list) else ():
         is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")
         if is_mark and isinstance(value := one.get("value"), Mapping) and "start" in value:
             yield one
 
 
-def _kept(values: Mapping[str, object]) -> list[Mapping[str, object]]:
+def _annotations(values: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Returns the annotations of a task that were not cancelled."""
     annotations = values.get("annotations", values.get("completions"))
-    listed = annotations if isinstance(annotations, list) else []
-    return [one for one in listed if isinstance(one, Mapping) and not one.get("was_cancelled")]
+    items = annotations if isinstance(annotations, list) else []
+    return [one for one in items if isinstance(one, Mapping) and not one.get("was_cancelled")]
 
 
 def is_contested(values: Mapping[str, object]) -> bool:
     """Whether annotations of a row in Label Studio's export differ."""
-    results = [one.get("result") for one in _kept(values)]
-    listed = [result if isinstance(result, list) else [result] for result in results]
-    parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in listed]
-    return len({repr(sorted(map(repr, some))) for some in parts}) > 1
+    results = [one.get("result") for one in _annotations(values)]
+    lists = [result if isinstance(result, list) else [result] for result in results]
+    parts = [[one.get("value") if isinstance(one, Mapping) else one for one in result] for result in lists]
+    return len({repr(sorted(map(repr, part))) for part in parts}) > 1

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences
 from tiryns.runner.data.labelled.labels import majority_accuracy
-from tiryns.runner.data.labelled.spelling import unwrapped
+from tiryns.runner.data.labelled.spelling import to_python
 from tiryns.runner.data.labelled.token_classification import (
     Sentence,
     SentenceSequences,
@@ -57,16 +57,16 @@ class TaggedSequences(TaskSequences):
     ) -> None:
         self.examples, self.columns, self.names = examples, columns, names
         self.words = next(iter(columns.values()))
-        """The samples with their words; labels are those of the first column."""
+        """The samples with their words and the labels of the first column."""
         self.ids, self.token_types = self.words.ids, self.words.token_types
         self._lengths, self._starts = self.words._lengths, self.words._starts
 
     def extras(self, indices: NDArray[np.int64]) -> FlatSamples:
         """Adds each token's word, its labels [N, K] (-100 for none), and whether it begins the word."""
-        found = self.words.extras(indices)
-        del found["token_labels"]
+        fields = self.words.extras(indices)
+        del fields["token_labels"]
         labels = [one.extras(indices)["token_labels"] for one in self.columns.values()]
-        return {**found, "tag_labels": np.stack(labels, axis=1)}
+        return {**fields, "tag_labels": np.stack(labels, axis=1)}
 
     def owners(self) -> NDArray[np.int64]:
         return self.words.owners()
@@ -95,17 +95,17 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.tag_columns = named_columns(tag_columns)
-        given = labels or {}
-        named = isinstance(given, Mapping)
-        unknown = [name for name in given if name not in self.tag_columns] if named else []
-        if unknown or not named:
-            what = f"names {unknown[0]!r}" if named else "is a list"
+        label_names = labels or {}
+        is_mapping = isinstance(label_names, Mapping)
+        unknown = [name for name in label_names if name not in self.tag_columns] if is_mapping else []
+        if unknown or not is_mapping:
+            problem = f"names {unknown[0]!r}" if is_mapping else "is a list"
             raise ValueError(
-                f"data.labels {what}: expected the labels of some of data.tag_columns, such as "
+                f"data.labels {problem}: expected the labels of some of data.tag_columns, such as "
                 f"{{{next(iter(self.tag_columns))}: [A, B]}}"
             )
         self.readers = {
-            name: TokenClassificationReader(text_column, column, id_column, given.get(name))
+            name: TokenClassificationReader(text_column, column, id_column, label_names.get(name))
             for name, column in self.tag_columns.items()
         }
         self.frequent: dict[str, dict[str, str]] = {}
@@ -116,45 +116,45 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
     def arranged(self, rows: Rows) -> Rows:
         """Joins the labels of all columns in `label_column`, and splits a text into words with their places."""
-        found, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
+        new_rows, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
         for row in rows.rows:
-            made: dict[str, object] = {}
-            labels = {name: unwrapped(row.values.get(column)) for name, column in self.tag_columns.items()}
-            lists = {name: some for name, some in labels.items() if isinstance(some, list) and some}
-            hidden = [name for name, some in lists.items() if some.count(-1) == len(some)]
-            if shown := {n: some for n, some in labels.items() if some is not None and n not in hidden}:
-                made[self.label_column] = shown
+            columns: dict[str, object] = {}
+            labels = {name: to_python(row.values.get(column)) for name, column in self.tag_columns.items()}
+            lists = {name: tags for name, tags in labels.items() if isinstance(tags, list) and tags}
+            hidden = [name for name, tags in lists.items() if tags.count(-1) == len(tags)]
+            if visible := {n: tags for n, tags in labels.items() if tags is not None and n not in hidden}:
+                columns[self.label_column] = visible
             if isinstance(text := row.values.get(self.text_column), str) and text.strip():
                 places = word_places(text, cuts_signs)
                 words = [text[start:end] for start, end in places]
-                made |= {TEXT: text, OFFSETS: places, self.text_column: words}
-            found.append(row._replace(values={**row.values, **made}))
-        return rows._replace(rows=found)
+                columns |= {TEXT: text, OFFSETS: places, self.text_column: words}
+            new_rows.append(row._replace(values={**row.values, **columns}))
+        return rows._replace(rows=new_rows)
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
-        found, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}
+        sentences, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}
         for number, row in enumerate(rows.rows, rows.first):
             with rows.bad.row():
                 if self.text_column not in row.values:
                     there = [column for column in row.values if column != self.label_column]
                     raise ValueError(str(no_column(row.where, self.text_column, there, "data.text_column")))
                 words = words_of(row, self.text_column)
-                given = row.values.get(self.label_column) or {}
-                if labelled and not given:
+                row_labels = row.values.get(self.label_column) or {}
+                if labelled and not row_labels:
                     names = ", ".join(map(str, self.tag_columns.values()))
                     if any(column in row.values for column in self.tag_columns.values()):
                         raise BadRow(row.where, f"there is no label in columns {names}", "no label")
-                    known = ", ".join(map(str, row.values))
-                    problem = f"has none of the columns {names}; it has: {known}. Set data.tag_columns"
+                    header = ", ".join(map(str, row.values))
+                    problem = f"has none of the columns {names}; it has: {header}. Set data.tag_columns"
                     raise MissingColumn(row.where, problem)
                 labels = {
                     name: labels_of(row, self.tag_columns[name], len(words), classes[name])
                     for name in self.readers
-                    if name in given
+                    if name in row_labels
                 }
                 name = row.id(self.id_column, number)
-                found.append(TaggedSentence(Sentence.of(row, name, words, None), labels))
-        return found
+                sentences.append(TaggedSentence(Sentence.of(row, name, words, None), labels))
+        return sentences
 
     def read_by(self, rule: LabelRule) -> None:
         super().read_by(rule)
@@ -163,18 +163,18 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
     def learn(self, examples: list[TaggedSentence], rows: Rows) -> None:
         for name, reader in self.readers.items():
-            some = [example.of_column(name) for example in examples if name in example.labels]
-            if not some:
+            sentences = [example.of_column(name) for example in examples if name in example.labels]
+            if not sentences:
                 raise ValueError(
                     f"no row of the training data has labels in the column {self.tag_columns[name]!r}; "
                     f"the first row has: {', '.join(map(str, rows.rows[0].values))}. Set data.tag_columns"
                 )
             try:
-                reader.learn(some, rows)
+                reader.learn(sentences, rows)
             except ValueError as error:
                 raise ValueError(f"the column {self.tag_columns[name]!r}: {error}") from None
             counts: dict[str, Counter[str]] = defaultdict(Counter)
-            for sentence in some:
+            for sentence in sentences:
                 for word, label in zip(sentence.words, sentence.labels or [], strict=True):
                     counts[word][label] += 1
             self.frequent[name] = {word: count.most_common(1)[0][0] for word, count in counts.items()}
@@ -186,7 +186,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
         first = next(iter(self.readers.values()))
         cut = first.cut([example.sentence for example in examples], tokenizer, max_length)
         columns = {
-            name: reader.labelled(copy(cut), [example.of_column(name) for example in examples])
+            name: reader.add_labels(copy(cut), [example.of_column(name) for example in examples])
             for name, reader in self.readers.items()
         }
         return TaggedSequences(examples, columns, self.flat_names())
@@ -223,20 +223,20 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     def baselines(self, sequences: TaskSequences) -> dict[str, float]:
         """Returns two accuracies per column: of its most frequent label, and of the most frequent label of each word."""
         assert isinstance(sequences, TaggedSequences)
-        found: dict[str, float] = {}
+        accuracies: dict[str, float] = {}
         for name, one in sequences.columns.items():
             majority = majority_accuracy(one.word_labels)
-            found |= {f"{figure}_{name}": value for figure, value in majority.items()}
-            default, chosen = one.names[one.default_label], self.frequent.get(name, {})
+            accuracies |= {f"{figure}_{name}": value for figure, value in majority.items()}
+            default, label_of_word = one.names[one.default_label], self.frequent.get(name, {})
             pairs = (pair for e in one.examples for pair in zip(e.words, e.labels or [], strict=False))
-            right = [chosen.get(word, default) == label for word, label in pairs]
-            if right and chosen:
-                found[f"word_majority_accuracy_{name}"] = sum(right) / len(right)
-        return found
+            right = [label_of_word.get(word, default) == label for word, label in pairs]
+            if right and label_of_word:
+                accuracies[f"word_majority_accuracy_{name}"] = sum(right) / len(right)
+        return accuracies
 
     def describe(self) -> dict[str, str]:
-        described = [(name, fact) for name, one in self.readers.items() for fact in one.describe().items()]
-        return {f"{fact} of {name}": told for name, (fact, told) in described}
+        facts = [(name, fact) for name, one in self.readers.items() for fact in one.describe().items()]
+        return {f"{fact} of {name}": value for name, (fact, value) in facts}
 
 
 def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
@@ -246,8 +246,8 @@ def columns_of_labels(names: Sequence[str]) -> dict[str, list[str]]:
         >>> columns_of_labels(["pos=NOUN", "pos=VERB", "feats=Number=Sing"])
         {'pos': ['NOUN', 'VERB'], 'feats': ['Number=Sing']}
     """
-    found: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
     for name in names:
         column, _, label = name.partition(SEPARATOR)
-        found.setdefault(column, []).append(label)
-    return found
+        labels.setdefault(column, []).append(label)
+    return labels

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tiryns.runner.data.labelled.spelling import ClassNames, is_whole, unwrapped
+from tiryns.runner.data.labelled.spelling import ClassNames, is_whole, to_python
 from tiryns.runner.data.labelled.words.annotations import ALONE, Chosen, Mark, task_of
 from tiryns.runner.data.labelled.words.tags import entities
 from tiryns.runner.data.read.bad_rows import BadRow, MissingColumn
@@ -77,13 +77,13 @@ def word_places(text: str, signs: str | bool = True) -> list[tuple[int, int]]:
         ['(', "Ada's", 'U.S.', 'cat', '.', ')']
     """
     if signs is True:
-        return [found.span() for found in _WORD.finditer(text)]
+        return [match.span() for match in _WORD.finditer(text)]
     places = []
-    for found in re.finditer(r"\S+", text):
-        start, end = found.span()
-        first = end - len(found[0].lstrip(signs or ""))
+    for match in re.finditer(r"\S+", text):
+        start, end = match.span()
+        first = end - len(match[0].lstrip(signs or ""))
         initials = _INITIALS.match(text, first, end)
-        last = max(first, initials.end() if initials else first, start + len(found[0].rstrip(signs or "")))
+        last = max(first, initials.end() if initials else first, start + len(match[0].rstrip(signs or "")))
         edges = [*range(start, first + 1), *range(last, end + 1)]
         places += [place for place in pairwise(edges) if place[0] < place[1]]
     return places
@@ -96,54 +96,54 @@ def signs_alone(words: Mapping[str, int]) -> str:
         >>> signs_alone({"Bo": 2, "'s": 1, "'": 1, ",": 1, "U.S.": 1, ".": 2})
         ',.'
     """
-    attached: Counter[str] = Counter()
+    edge_counts: Counter[str] = Counter()
     for word, count in words.items():
-        attached.update(dict.fromkeys({word[0], word[-1]} if len(word) > 1 else (), count))
+        edge_counts.update(dict.fromkeys({word[0], word[-1]} if len(word) > 1 else (), count))
     alone = (word for word in words if len(word) == 1 and not word.isalnum())
-    return "".join(sorted(sign for sign in alone if words[sign] > attached[sign]))
+    return "".join(sorted(sign for sign in alone if words[sign] > edge_counts[sign]))
 
 
-def annotated(
+def annotations_of(
     where: str,
     values: Mapping[str, Any],
     text_column: str,
     label_column: str,
     rule: LabelRule,
-    chosen: Chosen,
+    choice: Chosen,
 ) -> Annotated | None:
     """Returns the text and entities of a row in one of the forms that the module lists; None for any other row.
 
-    From Label Studio's export, the `chosen` text and label set are read. By older rules, only the field `text` can
+    From Label Studio's export, the text and label set of `choice` are read. By older rules, only the field `text` can
     be an entity's own text. Raises BadRow for an entity in another form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
-    listed = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
+    items = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
     if isinstance(values.get("data"), Mapping):
-        text, listed = task_of(where, values, text_column, chosen)
+        text, items = task_of(where, values, text_column, choice)
     if text is None:
         return None
-    if listed is None and any(name in values for name in SIGNED):
-        listed = []
-    own = OWN if rule is LabelRule.AS_NAMED else ()
-    return Annotated(text, None if listed is None else [_mark(where, text, one, own) for one in listed])
+    if items is None and any(name in values for name in SIGNED):
+        items = []
+    names = OWN if rule is LabelRule.AS_NAMED else ()
+    return Annotated(text, None if items is None else [_mark(where, text, one, names) for one in items])
 
 
-def _mark(where: str, text: str, given: object, names: Sequence[str]) -> Mark:
+def _mark(where: str, text: str, item: object, names: Sequence[str]) -> Mark:
     """Reads an entity of a text, in any form."""
-    start = end = label = own = None
+    start = end = label = own_text = None
     others: Sequence[object] = ()
-    if isinstance(given, Mapping):
-        start, end = (given.get(name, given.get(f"{name}_offset")) for name in ("start", "end"))
-        label, own = given.get("label", given.get("labels")), given.get("text")
-        others = [given.get(name) for name in names]
-    elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) >= 3:
-        start, end, label, *others = given[: 4 if names else 3]
+    if isinstance(item, Mapping):
+        start, end = (item.get(name, item.get(f"{name}_offset")) for name in ("start", "end"))
+        label, own_text = item.get("label", item.get("labels")), item.get("text")
+        others = [item.get(name) for name in names]
+    elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) >= 3:
+        start, end, label, *others = item[: 4 if names else 3]
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
-        expected = "expected [start, end, label], or a mapping of start, end and label"
-        raise BadRow(where, f"{given!r:.80} is no entity: {expected}", "no entity")
-    texts = [own, *(one for one in others if isinstance(one, str) and one in text)]
+        form = "expected [start, end, label], or a mapping of start, end and label"
+        raise BadRow(where, f"{item!r:.80} is no entity: {form}", "no entity")
+    texts = [own_text, *(one for one in others if isinstance(one, str) and one in text)]
     return Mark(start, end, label, next((one for one in texts if isinstance(one, str) and one.strip()), None))
 
 
@@ -152,20 +152,20 @@ def span_of(where: str, text: str, mark: Mark, unit: str) -> Span:
 
     Raises BadRow for an entity that is not in the text, is empty, or differs from the annotated text.
     """
-    shown = f"the entity {mark.start} to {mark.end} ({mark.label})"
+    entity = f"the entity {mark.start} to {mark.end} ({mark.label})"
     if not (place := mark.place(text, unit)):
-        own = f", annotated as {mark.text!r:.40}," if mark.text else ""
-        problem = f"{shown}{own} is not in the text, which has {len(text)} characters"
+        annotation = f", annotated as {mark.text!r:.40}," if mark.text else ""
+        problem = f"{entity}{annotation} is not in the text, which has {len(text)} characters"
         raise BadRow(where, problem, "entity outside the text")
     start, end = place
     inside = text[start:end]
     if not mark.agrees(inside):
-        problem = f"{shown} is annotated as {mark.text!r:.40}, but the text has {inside!r:.40} there"
+        problem = f"{entity} is annotated as {mark.text!r:.40}, but the text has {inside!r:.40} there"
         if mark.agrees(text[start : end + 1]):
             problem += ": the end is the place after the last character, so add 1 to the ends"
         raise BadRow(where, problem, "entity of another text")
     if not inside.strip():
-        raise BadRow(where, f"{shown} holds white space alone", "empty entity")
+        raise BadRow(where, f"{entity} holds white space alone", "empty entity")
     start, end = start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
     return Span(start, end, mark.label)
 
@@ -181,12 +181,12 @@ def tags_of(where: str, text: str, places: Sequence[tuple[int, int]], spans: Seq
     first_of = {start: number for number, (start, _) in enumerate(places)}
     last_of = {end: number for number, (_, end) in enumerate(places)}
     for start, end, label in sorted(set(spans)):
-        shown = f"the entity {text[start:end]!r:.40} ({start} to {end}, {label})"
+        entity = f"the entity {text[start:end]!r:.40} ({start} to {end}, {label})"
         if start not in first_of or end not in last_of:
-            raise BadRow(where, f"{shown} begins or ends within a word", "entity cuts a word")
+            raise BadRow(where, f"{entity} begins or ends within a word", "entity cuts a word")
         words = range(first_of[start], last_of[end] + 1)
         if any(tags[word] != "O" for word in words):
-            raise BadRow(where, f"{shown} overlaps with another", "overlap of entities")
+            raise BadRow(where, f"{entity} overlaps with another", "overlap of entities")
         for word in words:
             tags[word] = f"{'B' if word == words[0] else 'I'}-{label}"
     return tags
@@ -199,20 +199,20 @@ def spans_of(text: str, places: Sequence[Sequence[int]], tags: Sequence[str]) ->
         >>> spans_of("Ada met Bo", [(0, 3), (4, 7), (8, 10)], ["B-PER", "O", "B-PER"])[1]
         {'start': 8, 'end': 10, 'label': 'PER', 'text': 'Bo'}
     """
-    found = []
+    spans = []
     for first, stop, label in sorted(entities(tags)):
         start, end = places[first][0], places[stop - 1][1]
-        found.append({"start": start, "end": end, "label": label, "text": text[start:end]})
-    return found
+        spans.append({"start": start, "end": end, "label": label, "text": text[start:end]})
+    return spans
 
 
 def words_of(row: Row, name: str) -> list[str]:
     """Returns the words of a row. Raises MissingColumn, or BadRow if they are no list of words."""
     if name not in row.values:
-        known = ", ".join(map(str, row.values))
+        header = ", ".join(map(str, row.values))
         lists = "a list of words with a list of labels"
-        expected = f"{lists}, or a text with entities: {{text, entities: [[0, 3, PER]]}}"
-        problem = f"has no column {name!r}; it has: {known}. Expected {expected}; set data.text_column"
+        form = f"{lists}, or a text with entities: {{text, entities: [[0, 3, PER]]}}"
+        problem = f"has no column {name!r}; it has: {header}. Expected {form}; set data.text_column"
         raise MissingColumn(row.where, problem)
     words = row.values[name]
     if isinstance(words, str) or not hasattr(words, "__len__") or not all(isinstance(w, str) for w in words):
@@ -224,7 +224,7 @@ def words_of(row: Row, name: str) -> list[str]:
 
 def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[str]:
     """Returns the label of each word of a row. Raises BadRow unless there is one label per word."""
-    labels = unwrapped(row.column(name, "data.label_column"))
+    labels = to_python(row.column(name, "data.label_column"))
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         problem = f"column {name!r} holds {labels!r:.60}, expected a list of labels"
         raise BadRow(row.where, problem, "no label")
@@ -233,8 +233,8 @@ def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[
         raise BadRow(row.where, problem, "not a label for each word")
     kinds = {type(label).__name__ for label in labels}
     if len(kinds) > 1 or not kinds <= {"str", "int"}:
-        mixed = "of mixed types, " if len(kinds) > 1 else ""
-        problem = f"the labels are {mixed}{' and '.join(sorted(kinds))}; expected text or integers alone"
+        prefix = "of mixed types, " if len(kinds) > 1 else ""
+        problem = f"the labels are {prefix}{' and '.join(sorted(kinds))}; expected text or integers alone"
         raise BadRow(row.where, problem, "mixed labels")
     if kinds == {"str"}:
         if empty := next((i for i, label in enumerate(labels, 1) if not label.strip()), None):
@@ -242,12 +242,12 @@ def labels_of(row: Row, name: str, num_words: int, classes: ClassNames) -> list[
     elif wrong := next((label for label in labels if label < -1), None):
         problem = f"column {name!r}: the label is {wrong}; class numbers begin at 0"
         raise BadRow(row.where, problem, "unknown label")
-    named = [
+    names = [
         None if label == -1 else classes.of(row.where, label) if is_whole(label) else label
         for label in labels
     ]
-    if None in named:
-        which = f"the label of word {named.index(None) + 1} is -1, a hidden one"
+    if None in names:
+        which = f"the label of word {names.index(None) + 1} is -1, a hidden one"
         problem = f"column {name!r}: {which}; hide all labels of the row in this column, or none"
         raise BadRow(row.where, problem, "hidden label")
-    return list(map(str, named))
+    return list(map(str, names))

@@ -93,9 +93,9 @@ class Steps(NamedTuple):
             strongest = of_letter[totals[:, of_letter].argmax(1)][:, None]
             others = np.take_along_axis(totals, strongest, 1) + self.other[letter, self.letters]
             of_type = np.where(partners < 0, -np.inf, totals[:, partners] + self.same[letter, self.letters])
-            for found, tags in ((others, strongest), (of_type, partners)):
-                better = (found > highest) | ((found == highest) & (tags < origins))
-                highest, origins = np.where(better, found, highest), np.where(better, tags, origins)
+            for sums, tags in ((others, strongest), (of_type, partners)):
+                better = (sums > highest) | ((sums == highest) & (tags < origins))
+                highest, origins = np.where(better, sums, highest), np.where(better, tags, origins)
         return highest, origins
 
 
@@ -124,12 +124,12 @@ class Tagging:
 
     def iob(self, labels: Sequence[str]) -> list[str]:
         """Returns the tags of a sentence in IOB2, with the entities that seqeval finds, even if tags break the scheme."""
-        found, before = [], Tag(OUTSIDE, "")
+        iob_tags, before = [], Tag(OUTSIDE, "")
         for tag in map(self.tag, labels):
             inside = tag.letter in "IE" and before.letter in "BI" and tag.kind == before.kind
-            found.append(OUTSIDE if tag.letter == OUTSIDE else f"{'I' if inside else 'B'}-{tag.kind}")
+            iob_tags.append(OUTSIDE if tag.letter == OUTSIDE else f"{'I' if inside else 'B'}-{tag.kind}")
             before = tag
-        return found
+        return iob_tags
 
     def breaks(self, scheme: str, labels: Sequence[str]) -> bool:
         """Whether the tags of a sentence break the rule of a scheme."""
@@ -140,8 +140,8 @@ class Tagging:
         """Returns the score of every tag after every tag: 0 if the rule of the scheme allows it, else `_BROKEN`."""
         rule, tags = SCHEMES[scheme][1], list(map(self.tag, names))
         letters = sorted({OUTSIDE, *(tag.letter for tag in tags)})
-        allowed = [[[rule(Tag(a, "x"), Tag(b, kind)) for b in letters] for a in letters] for kind in "xy"]
-        same, other = np.where(allowed, 0.0, _BROKEN)
+        valid = [[[rule(Tag(a, "x"), Tag(b, kind)) for b in letters] for a in letters] for kind in "xy"]
+        same, other = np.where(valid, 0.0, _BROKEN)
         places = {tag: i for i, tag in enumerate(tags)}
         partners = [[places.get(Tag(letter, tag.kind), -1) for tag in tags] for letter in letters]
         numbers = np.array([letters.index(tag.letter) for tag in tags])
@@ -155,7 +155,7 @@ def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
     """
     names = set(names)
     tags = names - {OUTSIDE}
-    found: list[tuple[bool, Tagging]] = []
+    taggings: list[tuple[bool, Tagging]] = []
     for pattern in (_PREFIX, _SUFFIX):
         matches = [match for name in tags if (match := pattern.fullmatch(name))]
         letters = {match["letter"] for match in matches}
@@ -163,22 +163,22 @@ def tagging_of(names: Iterable[str], all_names: bool = True) -> Tagging | None:
         if len(matches) == len(tags) and len(typed) == 1:
             fitting = [name for name in SCHEMES if _fits(name, letters, typed == {True}, OUTSIDE in names)]
             if fitting or (typed == {True} and not all_names):
-                found.append((letters.isdisjoint("BI"), Tagging(fitting, pattern)))
+                taggings.append((letters.isdisjoint("BI"), Tagging(fitting, pattern)))
     # of labels that can be read both ways, such as E-B and E-I, the way with a letter that begins or is inside
-    return min(found, key=lambda one: one[0])[1] if found else None
+    return min(taggings, key=lambda one: one[0])[1] if taggings else None
 
 
 def _fits(scheme: str, letters: Set[str], typed: bool, outside: bool) -> bool:
     """Whether letters, with types (`typed`) or without, fit a scheme; `outside` tells whether the labels have an `O`."""
-    known, rule = SCHEMES[scheme]
-    if not letters <= set(known):
+    scheme_letters, rule = SCHEMES[scheme]
+    if not letters <= set(scheme_letters):
         return False
     if not typed:
-        return letters == set(known) and (outside or rule is _closes)
+        return letters == set(scheme_letters) and (outside or rule is _closes)
     parts = {_MEANING[letter] for letter in letters}
     if rule is _closes:
         return (parts >= {"B", "E"} or parts == {"S"}) and (outside or "B" in parts)
-    return known == "BI" or ("E" in parts and outside)
+    return scheme_letters == "BI" or ("E" in parts and outside)
 
 
 def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[str]]]) -> str | None:
@@ -194,8 +194,8 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
         if OUTSIDE in names and len(odd) * 2 <= len(tags):
             letters = ", ".join(sorted({match["letter"] for match in matches.values() if match}))
             problem = f"{', '.join(odd[:3])} is no tag" if odd else f"no scheme has the letters {letters}"
-            known = ", ".join(SCHEMES)
-            log.warning("%s: words are measured, and no entities. Schemes are %s", problem, known)
+            schemes = ", ".join(SCHEMES)
+            log.warning("%s: words are measured, and no entities. Schemes are %s", problem, schemes)
         return None
     broken = []
     for scheme in tagging.schemes:
@@ -209,16 +209,16 @@ def kept_scheme(names: Sequence[str], sentences: Iterable[tuple[str, Sequence[st
 
 def entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """Returns the entities of one sentence of tags in IOB1 or IOB2: (first word, word after the last, type)."""
-    found = set()
+    spans = set()
     begin, kind = 0, ""
     for i, tag in enumerate([*tags, "O"]):
         prefix, _, name = tag.partition("-")
         if prefix == "I" and name == kind:
             continue
         if kind:
-            found.add((begin, i, kind))
+            spans.add((begin, i, kind))
         begin, kind = i, name if prefix in ("B", "I") else ""
-    return found
+    return spans
 
 
 def most_probable_tags(

@@ -17,9 +17,9 @@ def test_every_nth_token_is_a_target() -> None:
         nth=3, pad_token_id=0, mask_token_id=4, vocab_size=20, special_token_ids=[0, 2, 3, 4]
     )
     rows = torch.tensor([[2, 10, 11, 12, 13, 14, 15, 3]])
-    made = objective.compute_labels({"input_ids": rows, "attention_mask": torch.ones_like(rows)})
-    assert made["input_ids"].tolist() == [[2, 10, 11, 4, 13, 14, 4, 3]]
-    assert made["labels"].tolist() == [[-100, -100, -100, 12, -100, -100, 15, -100]]
+    batch = objective.compute_labels({"input_ids": rows, "attention_mask": torch.ones_like(rows)})
+    assert batch["input_ids"].tolist() == [[2, 10, 11, 4, 13, 14, 4, 3]]
+    assert batch["labels"].tolist() == [[-100, -100, -100, 12, -100, -100, 15, -100]]
 
 
 def test_nth_below_one_is_refused() -> None:
