@@ -80,9 +80,7 @@ class EarlyStopping:
     `monitor` is a logged metric, None for the loss of the first validation set; `mode` is `min` or `max`. All ranks see
     the same figures and stop together.
 
-    Example:
-        >>> EarlyStopping(monitor="val/books/loss", mode="min", patience=3, min_delta=0.0).state_dict()
-        {'best': None, 'waited': 0, 'monitor': 'val/books/loss'}
+    Example: `tiryns callback=[default,early_stopping] callback.early_stopping.patience=3`
     """
 
     _target_: str = "runner.callbacks.EarlyStopping"

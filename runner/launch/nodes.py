@@ -27,9 +27,8 @@ class Leadership(ExitStack):
     """Holds and writes the run folder on one node at a time.
 
     Example:
-        >>> with Leadership(config, Run(path), overrides) as leadership:
-        ...     leadership.take()
-        True
+        with Leadership(config, Run(path), overrides) as leadership:
+            is_leader = leadership.take()
     """
 
     def __init__(self, config: DictConfig, folder: Run, overrides: list[str]) -> None:

@@ -28,7 +28,8 @@ class FolderBackend(RendezvousBackend):
     """Keeps the state of a rendezvous in a file of a folder that all nodes share.
 
     Example:
-        >>> backend = FolderBackend(Path("run/.rendezvous"))
+        >>> from tempfile import mkdtemp
+        >>> backend = FolderBackend(Path(mkdtemp()))
         >>> backend.set_state(b"first")
         (b'first', b'first', True)
     """

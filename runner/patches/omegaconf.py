@@ -27,7 +27,7 @@ def full_key(node: Node) -> str:
     """Returns the path of a node from the root of its config, empty for the root.
 
     Example:
-        >>> full_key(OmegaConf.create({"model": {"config": {}}}).model.config)
+        >>> full_key(DictConfig({"model": {"config": {}}}).model.config)
         'model.config'
     """
     return str(node._get_full_key(None))
@@ -37,7 +37,7 @@ def raw_values(node: Any) -> Any:
     """Returns the unresolved values of a node: an interpolation as its text, such as `${seed}`, and a node as itself.
 
     Example:
-        >>> raw_values(OmegaConf.create({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
+        >>> raw_values(DictConfig({"seed": 1, "data": {"seed": "${seed}"}, "model": "${data}"}))
         {'seed': 1, 'data': {'seed': '${seed}'}, 'model': '${data}'}
     """
     content = node._content
@@ -54,7 +54,7 @@ def parts(config: Any) -> Iterator[Part]:
     Hydra's own nodes are left out.
 
     Example:
-        >>> config = OmegaConf.create({"a": [1], "b": "${a}", "c": "???"})
+        >>> config = DictConfig({"a": [1], "b": "${a}", "c": "???"})
         >>> [(name, value) for _, name, value in parts(config)]
         [('a', [1]), (0, 1), ('b', '${a}')]
     """
@@ -89,7 +89,7 @@ def quicken() -> None:
 
     Example:
         >>> quicken()
-        >>> config = OmegaConf.create({"seeds": [1, 2]})
+        >>> config = DictConfig({"seeds": [1, 2]})
         >>> config.copy().seeds.append(3), config
         (None, {'seeds': [1, 2]})
     """

@@ -11,6 +11,7 @@ def attention_of(config: object) -> Any:
     """Returns the name of the attention that a model of this config computes; None if the model has its own.
 
     Example:
+        >>> from transformers import BertConfig
         >>> attention_of(BertConfig(attn_implementation="sdpa"))
         'sdpa'
     """

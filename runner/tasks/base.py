@@ -33,8 +33,7 @@ class Task:
         >>> from tiryns.runner.tasks.classification import Classification
         >>> class Sentiment(Classification):
         ...     name = "sentiment"
-        >>> register_task("sentiment", Sentiment)
-        >>> get_task("sentiment").head
+        >>> Sentiment().head  # `register_task("sentiment", Sentiment)` adds it to `data.task`
         'AutoModelForSequenceClassification'
     """
 

@@ -1,13 +1,12 @@
 """The part "As a library" and the docstrings of the documented names hold: their examples are run."""
 
-import doctest
-import importlib
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, few_of
 from tests.data.energon.sets import make_set
+from tests.documented.face.test_examples import MODULES as with_examples
 from tests.support.commands import blocks, part
 
 PAGE, PART = ROOT / "docs" / "python.md", "As a library"
@@ -49,8 +48,5 @@ def test_every_block_of_the_part_is_run() -> None:
     assert len(shown) == sum(map(len, sections().values())) >= 11
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_examples_of_docstrings_hold(name: str) -> None:
-    failed, tried = doctest.testmod(importlib.import_module(name))
-    assert not failed
-    assert tried
+def test_documented_names_have_examples() -> None:
+    assert {f"tiryns.{name}" for name in MODULES} <= {*with_examples}

@@ -5,7 +5,9 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 
 EPOCHS, GROWING = "tests/samplers/test_whole_epochs.py", "tests/samplers/test_growing.py"
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
-EXAMPLES = "tests/house/code/test_docstrings.py::test_examples_of_docstrings_run"
+EXAMPLES = (
+    "tests/documented/face/test_examples.py::test_examples_of_docstrings_hold[tiryns.runner.data.batches]"
+)
 SAMPLERS = ("tests/samplers/test_global_batches.py", "tests/documented/data/test_samplers.py", GOLDEN)
 OBJECTIVES = ("tests/objectives/test_base.py", "tests/documented/training/test_collators.py", GOLDEN)
 TASKS = (

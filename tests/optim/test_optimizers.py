@@ -1,9 +1,6 @@
 """All optimizers and their 8-bit variants: they learn, resume bit for bit, and obey the configured rate."""
 
-import doctest
-import importlib
 import io
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -11,7 +8,6 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from tests.conftest import ROOT
 from tests.optim.tiny import NAMES, VARIANTS, make, short_schedule, state_bytes, tiny_bert, train
 from tiryns.runner.build import build
 from tiryns.runner.optim import get_optimizer
@@ -212,14 +208,3 @@ def test_the_command_line_reaches_groups_and_settings() -> None:
     assert rates["bert.encoder.layer.0.output.dense.weight"] == pytest.approx(0.1 * config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.weight"] == pytest.approx(config.optimizer.lr)
     assert rates["bert.encoder.layer.1.output.dense.bias"] == pytest.approx(0.004)
-
-
-MODULES = sorted(path for path in (ROOT / "runner" / "optim").rglob("*.py") if ">>>" in path.read_text())
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_examples_hold(path: Path) -> None:
-    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    failed, tried = doctest.testmod(importlib.import_module(f"tiryns.{name}"))
-    assert tried
-    assert not failed

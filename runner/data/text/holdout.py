@@ -221,7 +221,7 @@ def fold_numbers(groups: Sequence[str], strata: Sequence[str], folds: int, seed:
 
     Example:
         >>> fold_numbers(["a", "b", "c", "d", "e"], ["x", "x", "y", "y", "y"], 2, seed=0).tolist()
-        [2, 1, 1, 1, 2]
+        [1, 2, 2, 1, 1]
     """
     digests = np.array([digest(group) for group in groups], dtype=np.uint64)
     distinct, group_of, sizes = np.unique(digests, return_inverse=True, return_counts=True)

@@ -15,8 +15,9 @@ def keep_versions(clone: Any, state: object) -> None:
     """Gives the copy of a `state_dict` the versions of the module's parts; other mappings have none.
 
     Example:
-        >>> state = torch.nn.BatchNorm1d(2).state_dict()
-        >>> clone = OrderedDict(state)
+        >>> from torch.nn import BatchNorm1d
+        >>> state = BatchNorm1d(2).state_dict()
+        >>> clone = type(state)(state)
         >>> keep_versions(clone, state)
         >>> clone._metadata[""]
         {'version': 2}

@@ -12,12 +12,6 @@ from tiryns.conf import registry
 PAGE = ROOT / "docs" / "python.md"
 
 
-DOCUMENTED = [
-    *["tiryns.former", "tiryns.runner.in_python", "tiryns.runner.run.errors", "tiryns.runner.samplers.base"],
-    *["tiryns.runner.data.energon.tasks", "tiryns.runner.data.read.documents"],
-]
-
-
 PACKAGES = [
     *["tiryns.runner.data", "tiryns.runner.data.energon", "tiryns.runner.data.demo", "tiryns.runner.modules"],
     *["tiryns.runner.objectives", "tiryns.runner.optim", "tiryns.runner.samplers", "tiryns.runner.loop"],

@@ -1,12 +1,10 @@
 """Runs started, read and continued from Python."""
 
-import doctest
 import json
 import os
 import re
 import signal
 import threading
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -17,7 +15,7 @@ from omegaconf import OmegaConf
 
 import tiryns
 from tests.conftest import TINY, run_program
-from tests.documented.face.conftest import DOCUMENTED, PAGE
+from tests.documented.face.conftest import PAGE
 from tests.support.processes import warm_process
 
 
@@ -167,18 +165,6 @@ def test_page(here: Path, options: None) -> None:
     names: dict[str, Any] = {"__name__": "python"}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
-
-
-@pytest.mark.parametrize("name", DOCUMENTED)
-def test_examples_of_docstrings_hold(name: str) -> None:
-    failed, tried = doctest.testmod(import_module(name))
-    assert tried
-    assert not failed
-
-
-def test_example_of_register_holds(options: None) -> None:
-    [example] = doctest.DocTestFinder(recurse=False).find(tiryns.register, "register")
-    assert doctest.DocTestRunner().run(example).failed == 0
 
 
 def test_every_public_function_and_class_has_an_example() -> None:

@@ -1,7 +1,6 @@
-"""Docstrings: examples of the core run, every public class there has one, and packages name their files."""
+"""Docstrings: every public class of the core has an example, and packages name their files."""
 
 import ast
-import doctest
 import inspect
 import re
 import shlex
@@ -11,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from tests.conftest import few_of
 from tests.house.budget import trees
 from tests.support.composed import composed
 
@@ -34,22 +32,6 @@ def public_classes(module: ModuleType) -> list[type]:
         for name, found in inspect.getmembers(module, inspect.isclass)
         if found.__module__ == module.__name__ and not name.startswith("_")
     ]
-
-
-DATA = few_of(
-    (
-        f"tiryns.runner.data.{name}"
-        for name in ("micro_batch", "demo.scenes", "demo.stdlib_tasks", "demo.stdlib_text")
-    ),
-    {"tiryns.runner.data.micro_batch", "tiryns.runner.data.demo.scenes"},  # others read the whole library
-)
-
-OTHERS = ["tiryns.runner.evaluation.statistics.paired", "tiryns.runner.data.batches"]
-
-
-@pytest.mark.parametrize("name", [*modules(), *DATA, *OTHERS])
-def test_examples_of_docstrings_run(name: str) -> None:
-    assert doctest.testmod(import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
 
 
 def test_every_public_class_has_an_example() -> None:
