@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from tiryns.conf.data.pretraining import Mixture, check_weights, sources_of
+from tiryns.conf.data.pretraining import Mixture, check_weights, mixture_sources
 from tiryns.conf.trainer import BUDGETS, Trainer
 from tiryns.conf.values import POSITIVE, Settings, check_names, check_of, rules_of
 
@@ -149,10 +149,10 @@ def lengths_of(phases: Sequence[Phase], trainer: Mapping[str, Any]) -> list[int 
 
 def _cut(phases: Sequence[Phase], steps: int) -> list[int | None]:
     """Cuts `steps` by the shares of the phases; returns each phase's steps. ValueError if a phase gets no step."""
-    share, last, lengths = 0.0, 0, list[int | None]()
+    total_share, last, lengths = 0.0, 0, list[int | None]()
     for number, phase in enumerate(phases, 1):
-        share += phase.share or 0
-        end = steps if number == len(phases) else round(share * steps)
+        total_share += phase.share or 0
+        end = steps if number == len(phases) else round(total_share * steps)
         if end <= last:
             raise ValueError(
                 f"{place_of(number - 1, phase.name)} has no step: its share is {phase.share:g} of {steps:,}; give it "
@@ -171,7 +171,7 @@ def sources_in(phases: Sequence[Phase]) -> set[str]:
 @check_of(Mixture, "mixture")
 def _check_mixture(data: Settings, config: Settings) -> None:
     of_phases = sources_in(phases_of(config["phases"]))
-    check_weights(sources_of(data), data.get("mixture_tau"), of_phases)
+    check_weights(mixture_sources(data), data.get("mixture_tau"), of_phases)
 
 
 def check_data(phases: Sequence[Phase], data: Mapping[str, Any]) -> None:

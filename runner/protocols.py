@@ -70,7 +70,7 @@ class RunData:
         """The order of samples of a run with phases; None if the order is not divided by phases."""
         return None
 
-    def take_over(self, began: Resolved) -> None:
+    def take_over(self, record: Resolved) -> None:
         """Restores the decisions that a resumed run made at its start; called before any data is read."""
 
     def has_targets(self, sequences: Any) -> bool:

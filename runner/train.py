@@ -191,9 +191,9 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
     )  # fmt: skip
     if trainer.is_global_zero:
         check_export(module, preprocessor_of(data), folder, known_task(data))
-        monitor = {name: run_config.checkpoint.get(name) for name in ("monitor", "mode")}
+        monitor_settings = {name: run_config.checkpoint.get(name) for name in ("monitor", "mode")}
         step_entry = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
-        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitor, **step_entry)
+        folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitor_settings, **step_entry)
         summary, budget = resolved.summary_of(config, before, values), values.get("budget")
         show("tiryns", describe_run(trainer, parts, folder, checkpoint, summary, budget), folder.path)
         for line in resolved.changes(before if checkpoint else {}, values):

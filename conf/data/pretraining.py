@@ -147,7 +147,7 @@ class Mixture(PretrainingData):
     """Maximum passes over any source in the whole run; a run with more passes is refused before its first step."""
 
 
-def sources_of(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
+def mixture_sources(settings: Mapping[str, Any]) -> dict[str, MixedSource]:
     """Returns the sources of a `Mixture` by name, from its settings; raises ValueError for the first mistake."""
     mixture = settings["mixture"]
     if not isinstance(mixture, Mapping) or not mixture:

@@ -23,14 +23,14 @@ def check_class_weights(weights: object) -> None:
         )
 
 
-def check_thresholds(limits: object) -> None:
+def check_thresholds(thresholds: object) -> None:
     """Raises ValueError unless `thresholds` is None, one of `THRESHOLDS`, or has only numbers between 0 and 1."""
-    numbers = list(limits.values()) if isinstance(limits, dict) else limits
-    values = numbers if isinstance(numbers, list) else [limits]
+    numbers = list(thresholds.values()) if isinstance(thresholds, dict) else thresholds
+    cuts = numbers if isinstance(numbers, list) else [thresholds]
     rule = Bounds(0, 1, open_low=True, open_high=True)
-    if limits is not None and limits not in THRESHOLDS and (not values or any(map(rule.problem, values))):
+    if thresholds is not None and thresholds not in THRESHOLDS and (not cuts or any(map(rule.problem, cuts))):
         raise ValueError(
-            f"objective.thresholds={limits!r}: expected {' or '.join(THRESHOLDS)} (chosen on validation), or "
+            f"objective.thresholds={thresholds!r}: expected {' or '.join(THRESHOLDS)} (chosen on validation), or "
             "numbers between 0 and 1: a single one, one for each label such as {spam: 0.3}, or a list of them"
         )
 

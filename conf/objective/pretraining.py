@@ -74,9 +74,9 @@ class MaskedLanguageModeling(MaskedTargets, Taught):
 @check_of(MaskedLanguageModeling, "mask_share", "random_share")
 def _check_both_shares(objective: Settings, config: Settings) -> None:
     """Raises ValueError as `check_shares` does, if both shares of the targets are numbers."""
-    mask, random = objective.get("mask_share"), objective.get("random_share")
-    if isinstance(mask, int | float) and isinstance(random, int | float):
-        check_shares(mask, random)
+    mask_share, random_share = objective.get("mask_share"), objective.get("random_share")
+    if isinstance(mask_share, int | float) and isinstance(random_share, int | float):
+        check_shares(mask_share, random_share)
 
 
 @dataclass

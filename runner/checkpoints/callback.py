@@ -159,13 +159,13 @@ class Checkpoint(Callback):
         bests = [self._bests[old] for old in (step, *rewind_steps)]
         return {*steps[-self.keep_last :], *self._ends, *rewind_steps, *bests}
 
-    def _finish_save(self, step: int, steps: set[int]) -> None:
+    def _finish_save(self, step: int, steps_to_keep: set[int]) -> None:
         link(self.folder, "last.ckpt", step)
         if step in self._ends:
             link(self.folder, f"{self._ends[step]}.ckpt", step)
         Run(self.folder.parent).advance(step=step)
         for file in self.folder.glob("step-*.ckpt"):
-            if (old := step_of(file)) < step and old not in steps:
+            if (old := step_of(file)) < step and old not in steps_to_keep:
                 delete_checkpoint(file)
 
     def results(self) -> dict[str, float]:

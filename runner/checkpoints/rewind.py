@@ -26,10 +26,10 @@ def rewind(folder: Run, step: int, first: int, skipped: Pairs) -> dict[str, obje
     newest = callback.newest_checkpoint(folder.checkpoint_dir)
     callbacks = (entry_of(newest.path, "callbacks") or {}) if newest else {}
     best = callbacks.get("Checkpoint", {}).get("best_step", -1)
-    for name, target in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
+    for name, target_step in (("last.ckpt", newest.step if newest else -1), ("best.ckpt", best)):
         (folder.checkpoint_dir / name).unlink(missing_ok=True)
-        if (folder.checkpoint_dir / callback.file_name(target)).exists():
-            callback.link(folder.checkpoint_dir, name, target)
+        if (folder.checkpoint_dir / callback.file_name(target_step)).exists():
+            callback.link(folder.checkpoint_dir, name, target_step)
     batches = [number_of(max(first, start_step + 1), skipped), number_of(step, skipped)]
     note = {"batches": batches, "step": step, "checkpoint": start_step}
     folder.update_status(step=start_step, **{NOTED: [*noted_rewinds(folder.path), note]})

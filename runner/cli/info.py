@@ -111,8 +111,8 @@ def _details_content(words: list[str], loader: ConfigLoader) -> Content:
     recipe, scale = (config.hydra.runtime.choices.get(group) for group in (RECIPES, SCALES))
     file = f"{RECIPES}/{scale}/{recipe}" if scale else f"{RECIPES}/{recipe}"
     rows = [row for group in groups for row in _rows(config, group)] if groups else _changes(config)
-    choices, default = config.hydra.runtime.choices, default_options()
-    others = {g: o for g, o in choices.items() if g in OPTIONS and o != default.get(g, o)}
+    choices, defaults = config.hydra.runtime.choices, default_options()
+    others = {g: o for g, o in choices.items() if g in OPTIONS and o != defaults.get(g, o)}
     return {
         "recipe": recipe and {"name": recipe, "scale": scale, "about": _comment(loader, file)},
         "chosen": {group: choices.get(group) for group in groups} or others,

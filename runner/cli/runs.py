@@ -88,7 +88,7 @@ def list_runs(arguments: Namespace) -> None:
 
 
 def _matching_entry(run: Run, arguments: Namespace) -> dict[str, object] | None:
-    """Returns a matching run's line or JSON entry, with the state `damaged` if files are unreadable; else None."""
+    """Returns the line or JSON entry of a matching run, else None; unreadable files give the state `damaged`."""
     try:
         name = str(run.path.relative_to(arguments.outputs))
         if not (
@@ -160,8 +160,8 @@ def find_run(outputs: Path, name: str) -> Run:
     runs = {str(run.path.relative_to(outputs)): run for run in all_runs(outputs)}
     matches = [runs[name]] if name in runs else [run for path, run in runs.items() if name in path]
     if len(matches) != 1:
-        count, have = (f"{len(matches)} runs", "have") if matches else ("no run", "has")
-        message = f"{count} under {str(outputs)!r} {have} {name!r} in the name"
+        subject, verb = (f"{len(matches)} runs", "have") if matches else ("no run", "has")
+        message = f"{subject} under {str(outputs)!r} {verb} {name!r} in the name"
         raise coded("no_such_run", message + suggest(name, runs))
     return matches[0]
 

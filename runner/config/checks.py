@@ -188,8 +188,8 @@ def _check_teacher(objective: Settings, config: Settings) -> None:
         raise ValueError(f"objective.teacher: {error}") from error
     names = [name for name in ("label_weight", "teacher_weight", "hidden_weight") if name in objective]
     if objective.get("teacher") and not any(objective[name] for name in names):
-        weights = ", ".join(f"objective.{name}" for name in names)
-        raise ValueError(f"nothing is learnt: {weights} are all 0; give one of them a weight")
+        keys = ", ".join(f"objective.{name}" for name in names)
+        raise ValueError(f"nothing is learnt: {keys} are all 0; give one of them a weight")
 
 
 def _check_task(values: Settings) -> None:

@@ -60,8 +60,8 @@ def on_command_line(words: Sequence[str]) -> Iterator[None]:
     global _words
     before, _words = _words, trusted_words(words)
     overrides = "hydra.sweeper.overrides"  # in which a suite that goes on has the words of its jobs
-    nodes = [node for word in _words if word.startswith(f"{overrides}=") for node in reach.configs_of(word)]
-    _words += [str(word).replace("\\${", "${") for node in nodes for word in reach.value_at(node, overrides)]
+    configs = [cfg for word in _words if word.startswith(f"{overrides}=") for cfg in reach.configs_of(word)]
+    _words += [str(word).replace("\\${", "${") for cfg in configs for word in reach.value_at(cfg, overrides)]
     redacted_words = {redact(word) for word in _words}
     try:
         with (
@@ -124,12 +124,12 @@ def _not_own(
     config: DictConfig, reaches: Iterable[reach.Reached], words: Sequence[str]
 ) -> Iterator[reach.Reached]:
     for one in reaches:
-        key, value, destination, why = one
+        key, value, resource, why = one
         if why == reach.FETCHES:
             starts = [*(config.get("allowed_addresses") or ()), *reach.addresses_in(_own_texts(words))]
-            is_own = reach.covers(starts, destination) or _is_own(key, value, words)
+            is_own = reach.covers(starts, resource) or _is_own(key, value, words)
         elif why == reach.LOOKS_UP:
-            is_own = destination in reach.variables_in(_own_texts(words)) or _is_own(key, value, words)
+            is_own = resource in reach.variables_in(_own_texts(words)) or _is_own(key, value, words)
         elif key == "hydra/launcher":
             is_own = f"{key}={value}" in words or any(
                 f"'{name}{key}': '{value}'" in str(content.get("defaults"))
@@ -144,12 +144,12 @@ def _not_own(
 
 def _refusal(refusals: Sequence[reach.Reached]) -> ValueError:
     """Returns the error for settings that are not the user's own: what is wrong with the first, what to type for all."""
-    key, _, text, why = refusals[0]
+    key, _, resource, why = refusals[0]
     counts = "it counts on the command line" + " alone" * (why == reach.RUNS)
     words = {one.key: shlex.quote(f"{one.key}={_typeable(one.value)}") for one in refusals}
     return ValueError(
-        f"{key} {why}{f' ({text})' if text else ''}: {counts}, not in a recipe, nor in the overrides of a run that is "
-        f"resumed. To allow it, give it there: {' '.join(words.values())}"
+        f"{key} {why}{f' ({resource})' if resource else ''}: {counts}, not in a recipe, nor in the overrides of a "
+        f"run that is resumed. To allow it, give it there: {' '.join(words.values())}"
     )
 
 

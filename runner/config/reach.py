@@ -59,11 +59,11 @@ _addresses: tuple[str, ...] = ()
 
 
 class Reached(NamedTuple):
-    """A setting that reaches outside of its run, with its value unresolved (`value`) and resolved (`destination`)."""
+    """A setting that reaches outside of its run: its value as written (`value`), and the `resource` that it reaches."""
 
     key: str
     value: Any
-    destination: str
+    resource: str
     why: str
 
 
@@ -150,20 +150,20 @@ def _find(parent: object, name: object, value: object, key: str, library: bool =
             below = f"{key}.{inner}" if is_mapping else f"{key}[{inner}]"
             yield from _find(value, inner, one, below, library)
     elif isinstance(value, str) and not _IN_RUN.fullmatch(value):
-        before, text = len(lookup_names), _resolve(parent, name, value)
+        before, final_value = len(lookup_names), _resolve(parent, name, value)
         variables = lookup_names[before:]
-        if text is value and "${" in value:  # known at run time alone; a name that is put together may be any
+        if final_value is value and "${" in value:  # known at run time alone; a name put together may be any
             variables += [*variables_in(value), *_MADE.findall(value)]
         for variable in variables:
             if "$" in variable or not is_public(variable):
                 yield Reached(key, value, variable, LOOKS_UP)
-        if OmegaConf.is_config(text):  # made by the value, or elsewhere in the config
-            yield from _find(parent, name, text, key, library)
-        elif match := _ADDRESS.match(str(text)):
+        if OmegaConf.is_config(final_value):  # made by the value, or elsewhere in the config
+            yield from _find(parent, name, final_value, key, library)
+        elif match := _ADDRESS.match(str(final_value)):
             yield Reached(key, value, match[1], FETCHES)
         else:
             names = _WRITTEN if key.startswith((*_COMPONENTS, "hydra.")) else _KNOWN_WRITTEN
-            yield from _places_of(str(text), value, key, bool(names.fullmatch(str(name))), library)
+            yield from _places_of(str(final_value), value, key, bool(names.fullmatch(str(name))), library)
 
 
 def _places_of(text: str, value: str, key: str, is_place: bool, library: bool = False) -> Iterator[Reached]:

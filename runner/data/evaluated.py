@@ -126,8 +126,8 @@ def _joint_error(problems: list[str], cures: Mapping[str, Any]) -> ValueError:
     """Returns one error that lists all problems, and the settings in `cures` to add."""
     message, count, add = problems[0], len(problems), ""
     if count > 1:
-        items = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))
-        message = f"{count} problems: {'; '.join(items)}"
+        phrases = (f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+        message = f"{count} problems: {'; '.join(phrases)}"
     if cures and (count > 1 or isinstance(cures.get("encoding"), list)):
         settings = {name: value for name, value in cures.items() if not isinstance(value, tuple)}
         add = ". Add: " + " ".join(typed_setting(name, value) for name, value in settings.items())

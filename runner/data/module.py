@@ -131,8 +131,8 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         self.length_warmup = self._length_warmup(len(self.sampler))
         return len(self.sampler)
 
-    def take_over(self, began: Resolved) -> None:
-        self.cuts, self.spent = dict(began.get("cuts") or ()), began.get("spent")
+    def take_over(self, record: Resolved) -> None:
+        self.cuts, self.spent = dict(record.get("cuts") or ()), record.get("spent")
 
     def decisions(self) -> Mapping[str, Any]:
         """Returns the steps in which epochs have ended or will end, with the number of their samples."""
@@ -154,12 +154,12 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
         if not self.parts:
             return whole
         orders, draws = self._draws(whole)
-        phases = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].shares]
+        places = [n for n, part in enumerate(self.parts) if part.make_sampler or draws[n].shares]
         seamless = isinstance(whole, SeamlessSampler | Mixed) and not isinstance(whole, LengthGrouped)
-        if phases and not seamless:
-            group = "sampler" if self.parts[phases[0]].make_sampler else "data"
+        if places and not seamless:
+            group = "sampler" if self.parts[places[0]].make_sampler else "data"
             raise ValueError(
-                f"{place_of(phases[0], self.parts[phases[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
+                f"{place_of(places[0], self.parts[places[0]].name)}.{group}: {type(whole).__name__} makes batches of all "
                 "samples together, and can change neither data nor batch size during a run: choose sampler=shuffled, "
                 "growing or sequential"
             )
@@ -249,10 +249,10 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resumes after the global batches of a checkpoint; ValueError for another order unless changes are accepted."""
-        values = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
+        run = {"data": self.fingerprint(), **self._order_until(state["global_batches"])}
         checkpoint = {"data": state["data"], **state["sampler"]}
-        if names := [n for n in {**checkpoint, **values} if values.get(n) != checkpoint.get(n)]:
-            message = f"the checkpoint belongs to another sample order: {differences(checkpoint, values)}"
+        if names := [n for n in {**checkpoint, **run} if run.get(n) != checkpoint.get(n)]:
+            message = f"the checkpoint belongs to another sample order: {differences(checkpoint, run)}"
             if not self.accept_changes:
                 raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
             log.warning("%s; going on all the same", message)

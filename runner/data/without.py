@@ -110,7 +110,7 @@ def samples_named(setting: object, data: RunData) -> NDArray[np.int64]:
 
 
 def _numbers_of(setting: str, data: RunData) -> Iterator[int]:
-    """Yields the samples of a source, those that a file lists, or those that hold a text."""
+    """Yields the samples of a source, the samples in a file, or the samples that hold a text."""
     if setting.startswith(SOURCE):
         name, names = setting.removeprefix(SOURCE), getattr(data.train, "source_names", [])
         if name not in names:

@@ -74,9 +74,9 @@ def _columns(rows: Rows, names: Sequence[str]) -> list[Compared]:
     parts = []
     for column in dict.fromkeys(chain.from_iterable(row["gold"] for row in rows)):
         labelled_rows = [row for row in rows if column in row["gold"]]
-        lines = [{side: row[side][column] for side in ("predicted", "gold")} for row in labelled_rows]
-        tags = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in lines)})
-        parts += [part._replace(suffix=f"_{column}", num_labels=len(tags)) for part in _words(lines, tags)]
+        pairs = [{side: row[side][column] for side in ("predicted", "gold")} for row in labelled_rows]
+        tags = sorted({*chain.from_iterable(chain(row["predicted"], row["gold"]) for row in pairs)})
+        parts += [part._replace(suffix=f"_{column}", num_labels=len(tags)) for part in _words(pairs, tags)]
     return parts
 
 

@@ -217,9 +217,9 @@ class EntityScore(CountedScore):
                     choices = ", ".join(self.labels or ["IOB; name the labels of another scheme"])
                     raise ValueError(f"the tag {tag!r} is none of the labels: expected {choices}")
             predictions, truths = (entities(self.tagging.iob(tags)) for tags in pair)
-            for items, spans in zip(marks, (predictions & truths, predictions, truths), strict=True):
-                items += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
-        return tuple(torch.tensor(items, dtype=torch.long).view(-1, 2).unbind(1) for items in marks)
+            for entries, spans in zip(marks, (predictions & truths, predictions, truths), strict=True):
+                entries += [(item, types.index(kind) if types else 0) for _, _, kind in spans]
+        return tuple(torch.tensor(entries, dtype=torch.long).view(-1, 2).unbind(1) for entries in marks)
 
 
 def entities_by_type(predicted: Any, true: Any) -> tuple[list[str], tuple[Marks, ...]]:

@@ -92,7 +92,7 @@ class Kind(ABC):
 
     @abstractmethod
     def predict(self, rows: Rows, options: PredictOptions, number: int, figures: bool = False) -> Kept:
-        """Returns predictions for the rows of batch `number`; with `figures` also metrics, if rows are `labelled`."""
+        """Returns predictions for the rows of batch `number`; with `figures` also metrics, if the rows have labels."""
 
     def convert(self, values: Mapping[str, object]) -> Mapping[str, object]:
         """Returns the columns of a row that is given as a mapping in Python."""
@@ -109,8 +109,8 @@ class Kind(ABC):
     def reading(self, path: str) -> Reading:
         """Returns how to read a file: by the settings, else by its ending, else line by line."""
         ending, reading = ending_format(Path(path)), self.reading_for(path)
-        by_lines = reading.format == "auto" and not ending and not named_path(path).is_dir()
-        return reading._replace(format="txt") if by_lines or ending in self.line_formats else reading
+        lacks_format = reading.format == "auto" and not ending and not named_path(path).is_dir()
+        return reading._replace(format="txt") if lacks_format or ending in self.line_formats else reading
 
     def has_labels(self, rows: Sequence[Row]) -> bool:
         """Whether rows have labels to compute metrics with."""
@@ -145,13 +145,13 @@ class Tested(Kind):
         """
         predictions = self.task.predictions(sequences, self.collator)
         predictions.keeps_all, self.model.by_row = self.keeps_all, True
-        label_set = LabelledSet(predictions, calibrating)
+        labelled_set = LabelledSet(predictions, calibrating)
         apart = RowSums(sequences.owners(), len(sequences.examples))
         arguments = output or self.output(sequences), self.collator, sequences, self.computation.limit(tokens)
-        for result in passes(*arguments, report=report):
-            label_set.add(result.micro_batch, result.output)
-            apart.add(result)
-        figures = label_set.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)
+        for batch in passes(*arguments, report=report):
+            labelled_set.add(batch.micro_batch, batch.output)
+            apart.add(batch)
+        figures = labelled_set.finish(lambda mine: [mine], lambda sums: sums, self.of_sums)
         return Measured(predictions, figures, apart.sums, lambda: weighted_figures(predictions, apart.sums))
 
 

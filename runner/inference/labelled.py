@@ -114,8 +114,8 @@ class Labels(Tested):
         A source that is not UTF-8 is read in the encoding of the training data.
         """
         reading = Reading(*(self.settings[name] for name in Reading._fields))
-        by_ending = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
-        return reading._replace(format="auto") if by_ending and isinstance(reading.format, OfRun) else reading
+        is_known = isinstance(source, str | Path) and ending_format(Path(source)) in ROWS
+        return reading._replace(format="auto") if is_known and isinstance(reading.format, OfRun) else reading
 
     def rows_of(self, source: RowSource, split: str = "train", bad: BadRows = RAISED) -> Rows:
         """Reads the rows of a file or another source, arranged for the reader; `split` names one split of a data set."""

@@ -133,7 +133,7 @@ def hard_negatives(
 
 
 def index_of(texts: Iterable[str]) -> dict[str, int]:
-    """Numbers distinct texts in their order."""
+    """Returns the index of each distinct text, in their order."""
     return {text: number for number, text in enumerate(dict.fromkeys(texts))}
 
 

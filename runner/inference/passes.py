@@ -143,10 +143,10 @@ class RowSums:
         self.sums: dict[str, NDArray[np.float64]] = {}
         """The sums of each owner [E], by name; empty if the model's output has no `row_sums`."""
 
-    def add(self, result: Passed) -> None:
+    def add(self, batch: Passed) -> None:
         """Adds a micro-batch."""
-        owners = self.owners[result.samples]
-        for name, value in result.output.get("row_sums", {}).items():
+        owners = self.owners[batch.samples]
+        for name, value in batch.output.get("row_sums", {}).items():
             mine = np.bincount(owners, value.double().cpu().numpy(), self.num_owners).astype(np.float64)
             self.sums[name] = self.sums.get(name, 0.0) + mine
 

@@ -102,10 +102,10 @@ class FrozenEncoder:
         size = len(sequences.word_labels if isinstance(sequences, SentenceSequences) else sequences)
         features = torch.zeros(size, self.model.pretrained.config.hidden_size)
         arguments = self.model, self.collator, sequences, self.computation
-        for result in passes(*arguments, report=self.progress and self.progress(name)):
-            of_words = result.micro_batch.get("words")
-            places = torch.from_numpy(result.samples) if of_words is None else of_words.cpu()
-            features[places] = result.output["features"].cpu()
+        for batch in passes(*arguments, report=self.progress and self.progress(name)):
+            of_words = batch.micro_batch.get("words")
+            places = torch.from_numpy(batch.samples) if of_words is None else of_words.cpu()
+            features[places] = batch.output["features"].cpu()
         return features
 
     def embed(self, texts: Sequence[str], name: str = "", prompt: str | None = None) -> Tensor:
@@ -125,12 +125,12 @@ class Vectors(OfTexts):
     def __init__(self, run: str, embedding: Embedding, parts: Opened, changes: Settings) -> None:
         super().__init__(changes)
         tokenizer = parts.tokenizer
-        body, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
+        encoder, _ = load_weights(AutoModel, model_folder(run))  # without a pooler, where it has none
         data = (saved_task(run) or {"data": {}})["data"]  # the folder has one length for queries and passages
         longest, of_query = data.get("max_length") or embedding.max_length, data.get("max_query_length")
-        longest = min(filter(None, (longest, tokenizer.model_max_length, longest_text(body))))
+        longest = min(filter(None, (longest, tokenizer.model_max_length, longest_text(encoder))))
         embedding = embedding._replace(max_length=longest, max_query_length=of_query)
-        self.model = FrozenEncoder(body, tokenizer, embedding, as_trained(run))
+        self.model = FrozenEncoder(encoder, tokenizer, embedding, as_trained(run))
         self.computation = self.model.computation
 
     def predict_texts(self, texts: list[str], options: PredictOptions, number: int) -> list[PredictionRow]:
@@ -173,12 +173,12 @@ class Encoded(OfTexts):
         column = 0 if options.prompt == "query" else 1
         both = [(text, "") if column == 0 else ("", text) for text in texts]
         pairs = [Pair("", *each, negatives=[], score=float("nan"), match=None, where="") for each in both]
-        labels, rows = self.trained, [PredictionRow()] * len(texts)
-        length = labels.collator.max_sequence_length
-        sequences = labels.reader.tokenize(pairs, labels.tokenizer, length, training=False)
-        computation = labels.computation.limit(options.tokens or None)
-        for result in passes(labels.model, labels.collator, sequences, computation):
-            vectors = result.output["rows"][:, column].cpu()
-            for place, vector in zip(result.micro_batch["samples"].tolist(), vectors, strict=True):
-                rows[place] = {"embedding": self.task.format_vector(vector, labels.tokenizer)}
+        kind, rows = self.trained, [PredictionRow()] * len(texts)
+        length = kind.collator.max_sequence_length
+        sequences = kind.reader.tokenize(pairs, kind.tokenizer, length, training=False)
+        computation = kind.computation.limit(options.tokens or None)
+        for batch in passes(kind.model, kind.collator, sequences, computation):
+            vectors = batch.output["rows"][:, column].cpu()
+            for place, vector in zip(batch.micro_batch["samples"].tolist(), vectors, strict=True):
+                rows[place] = {"embedding": self.task.format_vector(vector, kind.tokenizer)}
         return rows

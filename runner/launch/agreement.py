@@ -45,10 +45,10 @@ def agreed_folder(outputs: Path, identity: str, choose: Callable[[], str]) -> st
         again = run_id != "none" or int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0
     note, key = outputs / f"{name}.json", f"tiryns/{launch}/{identity}"
     if here is None or here.rank == 0:
-        entry = read_json(note, {}).get("folder") if again else None
-        if entry and here is not None and not here.slurm and Run(Path(entry)).status.get("state") == "done":
-            entry = None  # by the same words as before, torchrun starts another run
-        folder = entry or choose()
+        before = read_json(note, {}).get("folder") if again else None
+        if before and here is not None and not here.slurm and Run(Path(before)).status.get("state") == "done":
+            before = None  # by the same words as before, torchrun starts another run
+        folder = before or choose()
         note.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(note, json.dumps({"launch": launch, "folder": folder}))
         if store is not None:
@@ -65,9 +65,9 @@ def _through_outputs(outputs: Path, identity: str, choose: Callable[[], str]) ->
     note = outputs / "nodes" / f"{identity}.json"
     note.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(note.with_suffix(".lock")):
-        entry = read_json(note, {}).get("folder")
-        if entry and (Run(Path(entry)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
-            return str(entry)
+        before = read_json(note, {}).get("folder")
+        if before and (Run(Path(before)).is_locked() or time.time() - note.stat().st_mtime < 60.0):
+            return str(before)
         folder = choose()
         write_atomically(note, json.dumps({"folder": folder}))
         return folder

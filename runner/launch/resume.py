@@ -159,10 +159,10 @@ def saved_overrides(
     overrides = _valid_overrides(words, arguments, str(file))
     cooldown, additions = _value("scheduler.cooldown_steps", arguments), []
     if cooldown and cooldown.isdigit() and not _lengths(arguments):
-        names = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
-        if not names:
+        checkpoints = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
+        if not checkpoints:
             raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
-        step = int(names[-1].resolve().stem.removeprefix("step-"))
+        step = int(checkpoints[-1].resolve().stem.removeprefix("step-"))
         additions = [f"{STEPS}={step + int(cooldown)}"]
     if (new := _lengths(arguments + additions)) and _value(STEPS, arguments) != "-1":
         lengths = _lengths(overrides)

@@ -76,8 +76,8 @@ class FinetuningDataModule(PassesDataModule):
         self, train: RowSource | None = None, val: RowSource | None = None, test: RowSource | None = None
     ) -> None:
         """Sets data made in code. Each given set is a `datasets.Dataset` or a list of dicts."""
-        sets = {"train": train, "val": val, "test": test}
-        self.row_sources, self.sets = {name: rows for name, rows in sets.items() if rows is not None}, {}
+        sources = {"train": train, "val": val, "test": test}
+        self.row_sources, self.sets = {name: rows for name, rows in sources.items() if rows is not None}, {}
 
     def prepare_data(self) -> None:
         """Downloads data set and tokenizer once, before other processes load them."""

@@ -39,10 +39,10 @@ def mlflow_logger(
     for library in ("mlflow", "alembic"):  # how the database is made
         logging.getLogger(library).setLevel(logging.WARNING)
     folder = Path(folder)
-    store = folder.resolve() / "mlflow"
+    local_folder = folder.resolve() / "mlflow"
     place = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI")
     if place is None:
-        store.mkdir(parents=True, exist_ok=True)
+        local_folder.mkdir(parents=True, exist_ok=True)
     of = resumable.group_of(folder, group)
     run_tags = dict.fromkeys(tags, "true") | ({"group": of} if of else {})
     from mlflow.exceptions import MlflowException
@@ -50,8 +50,8 @@ def mlflow_logger(
     try:
         return ResumableMlflowLogger(
             folder=folder, experiment_name=experiment_name, run_name=Run(folder).name,
-            tracking_uri=place or f"sqlite:///{store / 'mlflow.db'}",
-            artifact_location=None if place else (store / "artifacts").as_uri(), tags=run_tags,
+            tracking_uri=place or f"sqlite:///{local_folder / 'mlflow.db'}",
+            artifact_location=None if place else (local_folder / "artifacts").as_uri(), tags=run_tags,
         )  # fmt: skip
     except MlflowException as error:
         raise ValueError(f"logger.mlflow.tracking_uri={place}: {error.message}") from error

@@ -230,22 +230,22 @@ def _global_batch_parts(
     as_held(task_model)
     data.layout = choose_layout(data.layout, objective, task_model, began_layout)
     max_steps = connect_data(config, data, objective, task_model)
-    for_module = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
-    choice = objective.needs_validation
-    if choice and not data.validation:
-        raise ValueError(f"{choice} is chosen on a validation set, and there is none: set data.validation")
-    if choice and not config.trainer.get("validate_every", 1):
-        raise ValueError(f"{choice} is chosen by a validation: set trainer.validate_every above 0")
+    keywords = {"model": task_model, "max_steps": max_steps, "baselines": baselines_of(data, objective)}
+    setting = objective.needs_validation
+    if setting and not data.validation:
+        raise ValueError(f"{setting} is chosen on a validation set, and there is none: set data.validation")
+    if setting and not config.trainer.get("validate_every", 1):
+        raise ValueError(f"{setting} is chosen by a validation: set trainer.validate_every above 0")
     if (name := data.task_name) is not None:
         from tiryns.runner.tasks import get_task
 
-        for_module["make_predictions"] = partial(get_task(name).predictions, objective=objective)
+        keywords["make_predictions"] = partial(get_task(name).predictions, objective=objective)
     elif "make_predictions" in parameters(make_module.func)[0]:
         raise ValueError(
             f"the module measures a task, and {type(data).__name__} has none (its task_name is None): "
             "choose module=pretraining, or labelled data"
         )
-    return objective, for_module
+    return objective, keywords
 
 
 def _plain_parts(config: DictConfig, data: RunData, make_module: Call) -> dict[str, Any]:

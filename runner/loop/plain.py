@@ -108,8 +108,8 @@ def put_back_cycled(scheduler: Any, optimizer: Optimizer, saved: Groups, max_ste
             f"{max_steps}: a scheduler of torch keeps its length. Keep trainer.max_steps, or branch with a "
             "scheduler such as scheduler=wsd"
         )
-    for group, state in zip(optimizer.param_groups, saved, strict=True):
-        group.update({name: state[name] for name in CYCLED if name in state})
+    for group, saved_group in zip(optimizer.param_groups, saved, strict=True):
+        group.update({name: saved_group[name] for name in CYCLED if name in saved_group})
 
 
 def make_model_of(node: DictConfig, tokenizer: PreTrainedTokenizerBase | None, **arguments: object) -> Any:

@@ -112,7 +112,7 @@ class Clock(Timer):
             log.info("the seconds of trainer.max_seconds are over at step %d", trainer.global_step)
 
 
-def make_trainer(node: DictConfig, resolved: DictConfig, **values: object) -> Trainer:
+def make_trainer(node: DictConfig, resolved: DictConfig, **arguments: object) -> Trainer:
     """Returns the Trainer of the config `node`, with values from `resolved`.
 
     For Lightning's Trainer or a subclass, settings have Lightning's names; defaults are those of `trainer=auto`.
@@ -121,14 +121,14 @@ def make_trainer(node: DictConfig, resolved: DictConfig, **values: object) -> Tr
     settings = OmegaConf.create({"trainer": {name: resolved[name] for name in node}})
     call = bind(settings.trainer)
     if not (isinstance(call.func, type) and issubclass(call.func, Trainer)):
-        trainer: Trainer = call(**values)
+        trainer: Trainer = call(**arguments)
         return trainer
     for name, group in (("callbacks", "callback"), ("logger", "logger")):
         if name in call.keywords:
             raise ValueError(f"trainer.{name}: choose them by the group {group}, such as {group}=...")
     plain = call.with_keywords({n: value for n, value in call.keywords.items() if n not in SHARED})
-    names = inspect.signature(build_trainer).parameters
-    return build_trainer(**{**{n: resolved[n] for n in names if n in resolved}, **values}, make=plain)
+    parameters = inspect.signature(build_trainer).parameters
+    return build_trainer(**{**{n: resolved[n] for n in parameters if n in resolved}, **arguments}, make=plain)
 
 
 def quiet_libraries() -> None:

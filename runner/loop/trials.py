@@ -126,12 +126,12 @@ def largest_micro_batch(data: RunData, tokens: int | None, ranks: int) -> MicroB
 
 def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
     """Returns the first rank's share of the first step in micro-batches of up to `tokens` tokens; restores `data`."""
-    before, data.micro_batch_tokens = data.micro_batch_tokens, tokens
+    limit, data.micro_batch_tokens = data.micro_batch_tokens, tokens
     try:
         share: Share = data.train_batches(0, ranks)[0]
         return share
     finally:
-        data.micro_batch_tokens = before
+        data.micro_batch_tokens = limit
 
 
 @contextmanager

@@ -123,8 +123,8 @@ def _code(then: Manifest, now: Manifest) -> Iterator[str]:
 
 def _packages(then: Manifest, now: Manifest) -> list[Change]:
     """Returns changed packages; packages that compute come first."""
-    packages = changes(then["packages"], now["packages"])
-    return sorted(packages, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
+    package_changes = changes(then["packages"], now["packages"])
+    return sorted(package_changes, key=lambda change: (not change.name.startswith(NUMERIC), change.name))
 
 
 def _data(then: Manifest, now: Manifest) -> Iterator[object]:

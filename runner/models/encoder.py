@@ -128,13 +128,13 @@ def check_same_tokens(name_or_path: str, tokenizer: PreTrainedTokenizerBase) -> 
     if path == getattr(tokenizer, "name_or_path", None):
         return
     try:
-        its = tokenizer_of_model(name_or_path)
+        model_tokenizer = tokenizer_of_model(name_or_path)
     except Exception:  # the library raises a dozen kinds: there is none to compare with
         return
-    if knows_no_words(its):
+    if knows_no_words(model_tokenizer):
         return
-    vocabulary, tokens = its.get_vocab(), tokenizer.get_vocab()
-    same = sum(vocabulary.get(token) == number for token, number in tokens.items())
+    model_tokens, tokens = model_tokenizer.get_vocab(), tokenizer.get_vocab()
+    same = sum(model_tokens.get(token) == number for token, number in tokens.items())
     if same < len(tokens) / 2:
         raise ValueError(
             f"only {same:,} of the tokenizer's {len(tokens):,} tokens have the ids that the model {name_or_path!r} was "

@@ -213,8 +213,8 @@ class JointTagger(TokenClassifier):
         `row_sums` have each column's loss and number of targets, and the number of words with a target as `weight`.
         """
         logits = self.token_logits(micro_batch)
-        scores = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
-        columns = list(zip(self.sizes, scores, micro_batch["tag_targets"].unbind(-1), strict=True))
+        tag_logits = logits.index_select(0, micro_batch["target_positions"]).split([*self.sizes.values()], -1)
+        columns = list(zip(self.sizes, tag_logits, micro_batch["tag_targets"].unbind(-1), strict=True))
         sums = {name: functional.cross_entropy(part, tags, reduction="sum") for name, part, tags in columns}
         parts = [self.weights[name] * self.factor(micro_batch, name) * sums[name] for name in sums]
         words = logits.detach().index_select(0, micro_batch["word_positions"])

@@ -98,18 +98,18 @@ def labels_of(config: PretrainedConfig) -> list[str]:
     return [name for _, name in sorted((config.id2label or {}).items())]
 
 
-def order_of(labels: Sequence[str], names: Sequence[str]) -> list[int] | None:
-    """Returns the index of each of the `names` in `labels`; None if the two have different labels.
+def order_of(head_labels: Sequence[str], data_labels: Sequence[str]) -> list[int] | None:
+    """Returns the index of each of the `data_labels` in `head_labels`; None if the two have different labels.
 
     Example:
         >>> order_of(["neg", "pos"], ["pos", "neg"])
         [1, 0]
     """
-    if [*names] == ["value"] and len(labels) == 1:  # a number, whose name does not matter
+    if [*data_labels] == ["value"] and len(head_labels) == 1:  # a number, whose name does not matter
         return [0]
-    numbers = {name: number for number, name in enumerate(labels)}
-    same = len(numbers) == len(labels) == len(names) and numbers.keys() == {*names}
-    return [numbers[name] for name in names] if same else None
+    numbers = {name: number for number, name in enumerate(head_labels)}
+    same = len(numbers) == len(head_labels) == len(data_labels) and numbers.keys() == {*data_labels}
+    return [numbers[name] for name in data_labels] if same else None
 
 
 def reorder_labels(model: PreTrainedModel, order: Sequence[int]) -> None:

@@ -36,8 +36,8 @@ class LabelLoss(nn.Module):
 
     Example:
         >>> loss = LabelLoss(class_weights=[1.0, 3.0], focal_gamma=2.0)
-        >>> found = loss(lambda: torch.zeros(2, 2), torch.tensor([0, 1]))
-        >>> found.losses, found.weights
+        >>> output = loss(lambda: torch.zeros(2, 2), torch.tensor([0, 1]))
+        >>> output.losses, output.weights
         (tensor([0.1733, 0.5199]), tensor([1., 3.]))
     """
 

@@ -125,7 +125,7 @@ def _set_bases(config: PretrainedConfig, base: Any, phase: Settings) -> None:
     parameters = copy.deepcopy(base)
     parts = {"": parameters} if "rope_theta" in parameters else parameters
     for kind, part in parts.items():
-        value = local if kind == LOCAL else theta
-        if part and value is not None:
-            part["rope_theta"] = float(value)
+        rope_theta = local if kind == LOCAL else theta
+        if part and rope_theta is not None:
+            part["rope_theta"] = float(rope_theta)
     config.rope_parameters = parameters

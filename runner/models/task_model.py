@@ -66,8 +66,8 @@ class TaskModel(nn.Module):
 
         Example:
             >>> model, batch = TaskModel(None), {"weight": 40.0, "denominators": {"masked": 5.0}}
-            >>> told = {**batch, "batch_totals": {"weight": 90.0, "masked": 9.0}}
-            >>> model.factor(batch, "masked"), model.factor(told, "masked")
+            >>> with_totals = {**batch, "batch_totals": {"weight": 90.0, "masked": 9.0}}
+            >>> model.factor(batch, "masked"), model.factor(with_totals, "masked")
             (8.0, 10.0)
         """
         counts = {"weight": float(micro_batch["weight"]), **micro_batch["denominators"]}

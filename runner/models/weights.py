@@ -55,9 +55,9 @@ def load_weights(
     model, info = _read(auto, path, options)
     if any(re.search(pattern, name) for name in info["unexpected_keys"] for pattern in PREFIXES):
         torch.set_rng_state(state)  # a new head is then that of the same weights without prefixes
-        new_model, new_info = _read(auto, path, {**options, "key_mapping": PREFIXES})
-        if len(new_info["missing_keys"]) < len(info["missing_keys"]):
-            model, info = new_model, new_info
+        plain_model, plain_info = _read(auto, path, {**options, "key_mapping": PREFIXES})
+        if len(plain_info["missing_keys"]) < len(info["missing_keys"]):
+            model, info = plain_model, plain_info
             log.info("the weights in %s have names with module. or _orig_mod., which are removed", path)
     head = _names_of_head(model)
     missing = [name for name in info["missing_keys"] if name not in head]

@@ -66,9 +66,9 @@ class ModelModule(pl.LightningModule, RunModule):
         _, size, group = replica_of(self.trainer)
         if size == 1:
             return values
-        tensor = torch.tensor(list(values.values()), dtype=torch.float64)
-        torch.distributed.all_reduce(tensor, group=group)
-        return dict(zip(values, tensor.tolist(), strict=True))
+        sums = torch.tensor(list(values.values()), dtype=torch.float64)
+        torch.distributed.all_reduce(sums, group=group)
+        return dict(zip(values, sums.tolist(), strict=True))
 
     def joined_sums(self, sums: dict[str, Tensor]) -> dict[str, float]:
         """Adds up the sums of an evaluated set over all ranks; elements of a tensor are `name/0`, `name/1` and so on."""

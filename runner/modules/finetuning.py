@@ -117,10 +117,10 @@ class FinetuningRun(TrainingModule):
 
     def _finish(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
-        for name, label_set in self._sets:
-            figures = label_set.finish(self.gather_objects, self.sum_over_ranks, self.figures)
+        for name, labelled_set in self._sets:
+            figures = labelled_set.finish(self.gather_objects, self.sum_over_ranks, self.figures)
             metrics |= {f"{name}/{figure}": value for figure, value in figures.items()}
-            self.predictions[name] = label_set.predictions
+            self.predictions[name] = labelled_set.predictions
         self.publish(metrics, logger=False, rank_zero_only=True)
         return metrics
 

@@ -105,17 +105,17 @@ class TrainingModule(base.ModelModule):
         totals = self.sum_over_ranks(figures_of(batch) | self.votes | flops)
         tell_totals(batch, totals)
         needs = loop_needs(optimizer)  # type: ignore[arg-type]
-        is_logged = (step + 1) % self.log_every == 0
+        is_log_due = (step + 1) % self.log_every == 0
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs, step)
             if (scaler := self._scaler()) is None:
                 self._grad_norm = self._clip()
-                if is_logged or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
+                if is_log_due or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
                     self.check_finite(self._grad_norm, step, batch)
             with torch.autocast(self.device.type, enabled=False):  # Lightning's is around the whole step
                 optimizer.step()  # type: ignore[union-attr]
             grad_norm = self._grad_norm
-            if is_logged and scaler is not None and scaler.get_scale() < 1:  # above it leaves such steps out
+            if is_log_due and scaler is not None and scaler.get_scale() < 1:  # above it leaves such steps out
                 self.check_finite(grad_norm, step, batch)
         optimizer.zero_grad()  # type: ignore[union-attr]
         groups = self.trainer.optimizers[0].param_groups

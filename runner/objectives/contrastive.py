@@ -218,8 +218,8 @@ class ContrastiveCollator(PairsCollator):
     @property
     def texts(self) -> Embedding:
         """How texts are read and pooled into vectors."""
-        pooling, normalise = self.options.pooling or "mean", self.options.normalised is not False
-        return super().texts._replace(pooling=pooling, normalised=normalise)
+        pooling, unit_length = self.options.pooling or "mean", self.options.normalised is not False
+        return super().texts._replace(pooling=pooling, normalised=unit_length)
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
         """Returns the encoder with its pooling and the loss; with a `teacher` it also learns the teacher's vectors."""

@@ -96,8 +96,8 @@ def parameter_groups(
         rate = usual = rate * scale
         for override, names in matching:
             if name in names:
-                new_lr, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
-                rate = new_lr if new_lr is not None else rate if factor is None else usual * factor
+                own_lr, factor, own_decay = (override.get(key) for key in ("lr", "lr_scale", "weight_decay"))
+                rate = own_lr if own_lr is not None else rate if factor is None else usual * factor
                 decay = decay if own_decay is None else own_decay
                 label += f"/{override['pattern']}"
         new = {"name": group + label, "params": [], "param_names": [], "lr": rate, "weight_decay": decay}

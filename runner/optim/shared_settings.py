@@ -101,8 +101,8 @@ def optimizer(
         ...     return torch.optim.NAdam(groups, momentum_decay=momentum_decay)
         >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.LayerNorm(8))
         >>> settings = vars(conf.Optimizer(lr=1e-3, weight_decay=0.1)) | {"momentum_decay": 4e-3}
-        >>> made = nadam(model, **{name: value for name, value in settings.items() if name != "_target_"})
-        >>> [(group["name"], group["weight_decay"]) for group in made.param_groups]
+        >>> instance = nadam(model, **{name: value for name, value in settings.items() if name != "_target_"})
+        >>> [(group["name"], group["weight_decay"]) for group in instance.param_groups]
         [('decay', 0.1), ('no_decay', 0.0)]
     """
 

@@ -206,13 +206,13 @@ def plateau_note(plateau: str | None) -> str:
 
 
 def _figures(results: Mapping[str, float], monitor: str | None) -> dict[str, str]:
-    figures, special = {}, {"uniform_entropy", "best_step"}
+    figures, exclusions = {}, {"uniform_entropy", "best_step"}
     for name, (loss, unigram) in compared_losses(results).items():
         levels = [] if unigram is None else [against_unigram(loss, unigram)]
         levels += [f"guessing has {results['uniform_entropy']:.3f}"] if "uniform_entropy" in results else []
         figures[f"validation loss, {name}"] = f"{loss:.3f}" + (f"  ({'; '.join(levels)})" if levels else "")
-        special |= {f"val/{name}/{figure}" for figure in ("loss", "unigram_entropy", "tokens_per_byte")}
-    for key in [key for key in results if key not in special]:
+        exclusions |= {f"val/{name}/{figure}" for figure in ("loss", "unigram_entropy", "tokens_per_byte")}
+    for key in [key for key in results if key not in exclusions]:
         value, level = results[key], bits_level(key, results)
         if key == "objective":
             step = f" at step {results['best_step']:,.0f}" if "best_step" in results else ""

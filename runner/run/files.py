@@ -83,7 +83,7 @@ def json_object(path: Path) -> dict[str, Any]:
 def newest(outputs: Path, name: str, fits: Callable[[Path, dict[str, Any]], bool]) -> Path | None:
     """Returns the last started folder under `outputs` whose file `name` satisfies `fits`."""
     read = [(file.parent, read_json(file, {})) for file in outputs.glob(f"**/{name}")]
-    candidates = [(content.get("started") or "", folder) for folder, content in read if fits(folder, content)]
+    candidates = [(record.get("started") or "", folder) for folder, record in read if fits(folder, record)]
     return max(candidates)[1] if candidates else None
 
 

@@ -183,7 +183,7 @@ class Recording:
         return sealed_words(self.status, self.noted_overrides() or [])
 
     def _write_command(self, words: list[str], line: str | None, seal: dict[str, Any]) -> None:
-        """Writes overrides, seal and command. Overrides make the command without a `line`, which replaces no command."""
+        """Writes overrides, seal and command: `line` if no command is there yet, or the overrides if `line` is None."""
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / "overrides.json", json.dumps(words))
         self.update_status(**seal)

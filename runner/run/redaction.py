@@ -77,8 +77,8 @@ def resolve_public(config: Node) -> None:
     """Resolves a config in place; environment lookups stay lookups, secret settings become `***`."""
     watch_environment()
     for node, name, raw_value in parts(config):
-        lookups, value = len(lookup_names), used_value(node, name, raw_value)
-        if len(lookup_names) > lookups:  # the name of the variable stays, not its value
+        num_lookups, value = len(lookup_names), used_value(node, name, raw_value)
+        if len(lookup_names) > num_lookups:  # the name of the variable stays, not its value
             continue
         if OmegaConf.is_config(value) and value is not raw_value:
             resolve_public(value)

@@ -89,13 +89,13 @@ def checked_files() -> Iterator[None]:
     """Raises ValueError if Hydra reads a file in the block that is not UTF-8, not a YAML mapping, or too large."""
 
     @contextmanager
-    def check(file: Path) -> Iterator[None]:
+    def checking(file: Path) -> Iterator[None]:
         with _naming(file):
             if file.is_file():
                 _check(file.read_text(encoding="utf-8"), file)
             yield
 
-    with reading(check), shared_store():
+    with reading(checking), shared_store():
         yield
 
 

@@ -174,7 +174,7 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         return np.ones(len(samples), dtype=bool)
 
     def length_settings(self) -> dict[str, object]:
-        """Returns the settings that the run's length decides. With them another length has the same first batches."""
+        """Returns the settings that the run's length decides. With them, a longer run has the same first batches."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:

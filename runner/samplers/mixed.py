@@ -214,7 +214,7 @@ class Remaining(DerivedSampler[GlobalBatchSampler]):
 
 
 class Joined(DerivedSampler[GlobalBatchSampler]):
-    """The batches of a run that continues its parent, which trained only the first `count` samples of `step`.
+    """The batches of a run whose parent trained on only the first `count` samples of `step`.
 
     The next batch begins with the other samples. Steps are counted from 1.
 

@@ -167,12 +167,12 @@ class ModalityBatches:
         indices = np.empty((len(rows), self.size), np.int64)
         sizes = np.full(len(rows), self.size)
         for kind, (modality, count) in enumerate(zip(self._modalities, self.num_batches, strict=True)):
-            entries = np.flatnonzero((rows >= 0) & (rows < count))
-            if len(entries):
-                places = (rows[entries, None] * self.size + np.arange(self.size)).ravel() % modality.size
+            positions = np.flatnonzero((rows >= 0) & (rows < count))
+            if len(positions):
+                places = (rows[positions, None] * self.size + np.arange(self.size)).ravel() % modality.size
                 members = permute_many(places, modality.size, derive_seed(seed, kind))
-                indices[entries] = modality.members(members).reshape(-1, self.size)
-                sizes[entries[rows[entries] == count - 1]] -= self.num_repeated[kind]
+                indices[positions] = modality.members(members).reshape(-1, self.size)
+                sizes[positions[rows[positions] == count - 1]] -= self.num_repeated[kind]
             rows -= count
         return indices, sizes
 

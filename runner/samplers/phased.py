@@ -127,11 +127,11 @@ class Phased(_InTurn[SeamlessSampler | Mixed]):
         Leaves out all phases as long as every phase that has begun equals the run.
         """
         last = self.timeline.at(step - 1) if step else -1
-        phases = [phase.fingerprint() for phase in self.phases[: last + 1]]
-        for phase in phases[-1:]:
+        records = [phase.fingerprint() for phase in self.phases[: last + 1]]
+        for phase in records[-1:]:
             del phase["steps"]
-        as_the_run = all(set(phase) <= {"steps"} for phase in phases)
-        entries = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(phases)}
+        as_the_run = all(set(phase) <= {"steps"} for phase in records)
+        entries = {} if as_the_run else {f"{PHASES}[{place}]": phase for place, phase in enumerate(records)}
         return {**self.sampler.fingerprint(), **entries}
 
     def _within(self, place: int, inside: int) -> int:

@@ -187,9 +187,9 @@ class LengthGrouped(SeamlessSampler):
     def _batch(self, epoch: int, number: int) -> NDArray[np.int64]:
         """Returns whole batch `number` of an epoch, int64 [B]: a batch of one pool, in shuffled order."""
         count = self._num_whole(epoch)
-        index = permute(number, count, derive_seed(epoch_seed(self.seed, epoch), BATCHES))
+        batch_index = permute(number, count, derive_seed(epoch_seed(self.seed, epoch), BATCHES))
         num_pools = -(-count // self.pool_batches)
-        pool = index * num_pools // count
+        pool = batch_index * num_pools // count
         first, stop = (-(-bound * count // num_pools) for bound in (pool, pool + 1))
         head, size = self._head(epoch), self.global_batch_size
         if (epoch, pool) not in self._pools:
@@ -197,5 +197,5 @@ class LengthGrouped(SeamlessSampler):
                 del self._pools[next(iter(self._pools))]
             samples = self._shuffled_places(epoch, head + first * size, head + stop * size)
             self._pools[epoch, pool] = samples[np.argsort(self.dataset.lengths(samples), kind="stable")]
-        place = (index - first) * size
+        place = (batch_index - first) * size
         return self._pools[epoch, pool][place : place + size]

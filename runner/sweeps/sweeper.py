@@ -138,8 +138,8 @@ class JobSweeper(Sweeper):
         overrides: Any = OmegaConf.to_container(self.config.hydra.overrides.hydra, resolve=False)
         prefixes = ("hydra.sweep.dir=", "hydra.mode=")
         hydra = [self.public(word) for word in overrides if not word.startswith(prefixes)]
-        new = identity(self.config) | {"hydra": hydra, "flags": flags()}
-        record = read_sweep(self.folder) | new | seal_record([*new["overrides"], *hydra])
+        entries = identity(self.config) | {"hydra": hydra, "flags": flags()}
+        record = read_sweep(self.folder) | entries | seal_record([*entries["overrides"], *hydra])
         record.setdefault("started", datetime.now().isoformat(timespec="seconds"))
         record.setdefault("begun_in", [here := os.getcwd(), os.path.relpath(here, self.folder.resolve())])
         write_atomically(self.folder / SWEEP, json.dumps(record, indent=1))

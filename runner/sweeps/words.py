@@ -88,7 +88,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
     settings: dict[str, str] = {}
     rest, jobs = [], list[str]()
     for word in (word for word in words if word not in ("-m", "--multirun", SWEEPER)):
-        name, equals, value = word.partition("=")
+        name, is_given, value = word.partition("=")
         if name == "suite":
             settings["suite"] = literal(value.strip("'\""))
         elif name == "hydra.sweeper.overrides":  # those of a suite that goes on
@@ -100,7 +100,7 @@ def as_sweep(words: Sequence[str]) -> list[str]:
             settings[field] = literal(values_of(word)) if field == "tasks" else value
         elif name == "model":
             settings["models"] = literal(values_of(word))
-        elif not equals or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
+        elif not is_given or name in OF_THE_SWEEP or word.startswith(("-", "hydra.", "hydra/")):
             rest.append(word)
         else:
             jobs.append(word.replace("${", "\\${"))  # to be resolved in the jobs

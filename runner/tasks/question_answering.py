@@ -36,7 +36,7 @@ class QuestionAnswering(TrainerTask):
         return QuestionPredictions(sequences, objective.options.null_threshold)
 
     def reader_state(self, config: PretrainedConfig) -> Learnt:
-        """Assumes that every question has an answer."""
+        """Returns the state for questions that all have an answer."""
         return {"may_be_empty": False}
 
     def trained_head(self, name_or_path: str, num_labels: int | None) -> Head:

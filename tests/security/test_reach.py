@@ -101,7 +101,7 @@ def test_address_is_refused_wherever_it_stands(key: str) -> None:
     if key.startswith("hydra"):
         value = {**OF_HYDRA, "sweeper": {"storage": "grpc://evil:1"}}
         found = list(reach.find(OmegaConf.create({"hydra": value}), of_hydra=True))
-        assert [one.destination for one in found] == ["grpc://evil:1"]
+        assert [one.resource for one in found] == ["grpc://evil:1"]
         return
     OmegaConf.update(config, key, "https://evil.org/x")
     with pytest.raises(ValueError, match="fetches from an address"):

@@ -121,9 +121,9 @@ def words_of(name: str, inputs: Mapping[str, object]) -> list[str]:
     """
     values = {key: value for key, value in inputs.items() if value is not None}
     arguments = {argument(a): a for a in _arguments(name)}
-    choices = SETTINGS if name in OF_HYDRA else arguments
-    if unknown := sorted(values.keys() - choices.keys()):
-        there = ", ".join(choices) or "none"
+    all_arguments = SETTINGS if name in OF_HYDRA else arguments
+    if unknown := sorted(values.keys() - all_arguments.keys()):
+        there = ", ".join(all_arguments) or "none"
         raise coded("bad_arguments", f"{name} has no argument {unknown[0]!r}; it has: {there}")
     if name in OF_HYDRA:
         return [name, *_plain_words(values.get("settings"))]

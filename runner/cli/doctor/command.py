@@ -163,10 +163,10 @@ def _choose(config: DictConfig, problems: list[str]) -> dict[str, tuple[object, 
         trainer.precision = "32-true"
     on_gpu, per_node = trainer.accelerator == "gpu", processes_per_node(trainer)
     gpus = machine.gpus_of_torch() if on_gpu else []
-    gpu_count = f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
+    gpu_text = f"{len(gpus) or 'no'} GPU{'s' if len(gpus) > 1 else ''}"
     if on_gpu and per_node > len(gpus):
         problems.append(
-            f"trainer.devices={trainer.devices}, but torch finds {gpu_count}; trainer.devices=auto takes all"
+            f"trainer.devices={trainer.devices}, but torch finds {gpu_text}; trainer.devices=auto takes all"
         )
     if here is not None and nodes == (1, 1):
         check_layout(trainer, per_node, here)
@@ -178,7 +178,7 @@ def _choose(config: DictConfig, problems: list[str]) -> dict[str, tuple[object, 
     each = "as OMP_NUM_THREADS says" if omp_value else "for each process, of the cores that it may use"
     why = _why_set(settings, "precision") or _why_precision(trainer.accelerator, narrow)
     return {
-        "accelerator": (trainer.accelerator, _why_set(settings, "accelerator") or f"torch finds {gpu_count}"),
+        "accelerator": (trainer.accelerator, _why_set(settings, "accelerator") or f"torch finds {gpu_text}"),
         "precision": (trainer.precision, why),
         "attention": (attention, f"in packed rows, {ATTENTION[attention]}"),
         "processes": (per_node * num_nodes(trainer), layout),
@@ -206,15 +206,15 @@ def _why_precision(accelerator: str, narrow: bool) -> str:
 def _hints(config: DictConfig, facts: Facts) -> Iterator[str]:
     torch = sys.modules.get("torch")  # None where it is broken
     built = torch.version.cuda if torch else "?"
-    usable, driver_count = len(facts["gpus"]), len(facts["driver"]["gpus"])
-    if driver_count and not built:
+    usable, num_listed = len(facts["gpus"]), len(facts["driver"]["gpus"])
+    if num_listed and not built:
         yield (
-            f"nvidia-smi lists {driver_count} GPUs, but this torch is built without CUDA: install another build, "
+            f"nvidia-smi lists {num_listed} GPUs, but this torch is built without CUDA: install another build, "
             "see https://pytorch.org/get-started/locally/"
         )
-    elif driver_count > usable:
+    elif num_listed > usable:
         yield (
-            f"nvidia-smi lists {driver_count} GPUs, and torch can use {usable}: the driver may be too old for CUDA "
+            f"nvidia-smi lists {num_listed} GPUs, and torch can use {usable}: the driver may be too old for CUDA "
             f"{built}, or CUDA_VISIBLE_DEVICES hides them"
         )
     wants = config.trainer.get("accelerator", "auto") != "cpu"

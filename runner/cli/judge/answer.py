@@ -47,24 +47,24 @@ def answer(pairings: Sequence[Compared], measures: Sequence[Goal], error: float)
     waiting = max(1, levels.count(None))
     p_values = paired.holm([paired.sign_flip_p(each) for each in differences])
     many = f"{len(cases)} {'settings' if len(measures) == 1 else 'comparisons'}" if len(cases) > 1 else ""
-    answers = []
+    comparisons = []
     for (each, measure), level, p in zip(cases, levels, p_values, strict=True):
         numbers = {"metric": measure.key, "direction": measure.direction}
-        numbers |= one(each, measure, level, level or error / waiting) | {"p_corrected": p}
-        answers.append(numbers | {"sentence": sentence(numbers, measure, many)})
+        numbers |= numbers_of(each, measure, level, level or error / waiting) | {"p_corrected": p}
+        comparisons.append(numbers | {"sentence": sentence(numbers, measure, many)})
     return {
         "metric": measures[0].key, "direction": measures[0].direction, "against": pairings[0].against,
-        "error": error, "clear": all(each["answer"] != "not clear" for each in answers),
+        "error": error, "clear": all(each["answer"] != "not clear" for each in comparisons),
         "note": " ".join(dict.fromkeys(filter(None, (measure.note for measure in measures)))),
-        "comparisons": answers,
+        "comparisons": comparisons,
     }  # fmt: skip
 
 
-def one(pairing: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
+def numbers_of(pairing: Compared, measure: Goal, level: float | None, at: float) -> Numbers:
     """Returns the numbers of a change that is clear at `level` (None: not clear), with the interval for error `at`."""
     figures, differences = pairing.figures(measure.key), pairing.differences(measure.key)
     mean, several = float(np.mean(differences)), len(differences) > 1
-    target, first = paired.pairs_needed(differences, at), paired.first_look(at)
+    size, first = paired.pairs_needed(differences, at), paired.first_look(at)
     unpaired_variance = float(np.var(figures, axis=0, ddof=1).sum()) if several else 0.0
     alone = float(np.var(differences, ddof=1)) if several else 0.0
     return {
@@ -82,7 +82,7 @@ def one(pairing: Compared, measure: Goal, level: float | None, at: float) -> Num
         "variance_ratio": unpaired_variance / alone if alone else None,
         "clear_after": None if level is None else paired.clear_after(differences, level),
         "first_look": first,
-        "more_pairs": None if level or not target else max(1, target - len(figures), first - len(figures)),
+        "more_pairs": None if level or not size else max(1, size - len(figures), first - len(figures)),
         "pairs": [
             {
                 "seed": p.replicate.seed,

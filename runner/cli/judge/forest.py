@@ -78,11 +78,11 @@ def correction_note(answer: Numbers) -> str:
 
 def write_figure(path: Path, answer: Numbers) -> Path:
     """Writes the picture of an answer, and returns its path."""
-    plots = panels(answer)
-    rows = [row for panel in plots for row in panel.rows]
+    all_panels = panels(answer)
+    rows = [row for panel in all_panels for row in panel.rows]
     margin = 2 * GAP + max(_width(_cut(row.name)) for row in rows)
     marks, top = list[Mark](), 6.0
-    for panel in plots:
+    for panel in all_panels:
         marks += _marks(panel, margin, top)
         top += ROW * len(panel.rows) + AXIS
     if words := correction_note(answer):

@@ -77,8 +77,8 @@ def check_figure(run: Run, key: str) -> None:
     """Raises ValueError that suggests similar names if the run lacks a metric."""
     if run.final(key) is None:
         there = sorted({*run.results, *run.series})
-        names = ", ".join(there) + suggest(key, there)
-        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {names}")
+        available = ", ".join(there) + suggest(key, there)
+        raise ValueError(f"{str(run.path)!r} has no figure {key!r}; there are: {available}")
 
 
 def common_parts(pairs: Sequence[Pair]) -> dict[str, bool | None]:
@@ -132,15 +132,15 @@ class AtEqual(NamedTuple):
 def at_equal_budget(pairs: Sequence[Pair], key: str, budget: str) -> AtEqual:
     """Returns each pair's difference at the smaller budget of its two runs, or at their ends if all budgets are equal."""
     usages = [(_usage(pair.against, key, budget), _usage(pair.change, key, budget)) for pair in pairs]
-    budgets = [(against, change) for against, change in usages if against and change]
-    if len(budgets) < len(pairs):
+    known_usages = [(against, change) for against, change in usages if against and change]
+    if len(known_usages) < len(pairs):
         have_manifests = all(read_manifest(run.path) for pair in pairs for run in (pair.against, pair.change))
         lacks = "has not counted them from its beginning" if budget != "seconds" else "was interrupted"
         return AtEqual(None, why=f"a run {lacks if have_manifests else 'has no manifest.json'}")
-    if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in budgets):
+    if all(abs(a - c) <= ALIKE * max(a, c) for (_, a), (_, c) in known_usages):
         return AtEqual([value(pair.change, key) - value(pair.against, key) for pair in pairs], same=True)
     differences = []
-    for pair, (against, change) in zip(pairs, budgets, strict=True):
+    for pair, (against, change) in zip(pairs, known_usages, strict=True):
         least = min(against[1], change[1])
         before = _value_at(pair.against, key, *against, least)
         after = _value_at(pair.change, key, *change, least)

@@ -127,12 +127,12 @@ def pairs_of(against: dict[Replicate, Run], change: dict[Replicate, Run], names:
         sides = zip(names, (against, change), strict=True)
         have = [f"{name} has {', '.join(map(str, runs))}" for name, runs in sides]
         raise ValueError(f"no seed is in both, so there is no pair: {'; '.join(have)}")
-    for key, *runs in pairs:
+    for replicate, *runs in pairs:
         precisions = [run.settings.get("resolved.precision") for run in runs]
         if None not in precisions and precisions[0] != precisions[1]:
             log.warning(
                 "seed %s: %s was computed in %s, %s in %s, so the precision is part of the difference; set "
-                "trainer.precision", key, names[0], precisions[0], names[1], precisions[1],
+                "trainer.precision", replicate, names[0], precisions[0], names[1], precisions[1],
             )  # fmt: skip
     return pairs
 
@@ -211,8 +211,8 @@ def train_missing(folder: Path, words: Sequence[str], seeds: Sequence[int], name
         return
     print(f"judge: {name}, seed {', '.join(map(str, missing))}", file=sys.stderr, flush=True)
     train_sweep(folder, [*words, f"seed={','.join(map(str, missing))}"], "judge")
-    if failures := missing_seeds(folder, words, missing):
-        lacking = ", ".join(map(str, failures))
+    if still_missing := missing_seeds(folder, words, missing):
+        lacking = ", ".join(map(str, still_missing))
         again = "(see above); the same command trains the missing runs"
         raise ValueError(f"{name}: there is no finished run of seed {lacking} in {str(folder)!r} {again}")
 

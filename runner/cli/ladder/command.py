@@ -51,16 +51,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     add("--out", type=Path, metavar="FILE", help="the page (ladder.html in the folder of the runs)")
 
 
-def main(args: Namespace) -> None:
+def main(arguments: Namespace) -> None:
     """Trains missing runs, writes the page and prints the results; ends with status 3 if a width has no best rate."""
-    folder = next((Path(word) for word in args.words if os.path.isdir(word)), None)
+    folder = next((Path(word) for word in arguments.words if os.path.isdir(word)), None)
     if folder is None:
-        folder = _train(args)
-    elif len(args.words) > 1 or args.next or args.coordinates:
+        folder = _train(arguments)
+    elif len(arguments.words) > 1 or arguments.next or arguments.coordinates:
         raise ValueError("a ladder folder is only read: give no settings, --next or --coordinates")
-    results = ladder_in(folder, args.metric, args.of)
-    results["page"] = str(write_page(args.out or folder / "ladder.html", results))
-    if args.json:
+    results = ladder_in(folder, arguments.metric, arguments.of)
+    results["page"] = str(write_page(arguments.out or folder / "ladder.html", results))
+    if arguments.json:
         print_json(results)
     else:
         print(*lines(results), f"the page: {results['page']}", sep="\n", flush=True)
@@ -68,28 +68,28 @@ def main(args: Namespace) -> None:
         sys.exit(NOT_CLEAR)
 
 
-def _train(args: Namespace) -> Path:
-    words = list(args.words)
+def _train(arguments: Namespace) -> Path:
+    words = list(arguments.words)
     with initialize(), on_command_line(words):
         check_config(config := compose(words))
-    _check(args, config.model)
-    if args.coordinates:
+    _check(arguments, config.model)
+    if arguments.coordinates:
         probe = "+callback.coordinates={_target_:runner.callbacks.Coordinates}"
-        words += [f"trainer.max_steps={args.coordinates}", "data.layout=padded", probe]
+        words += [f"trainer.max_steps={arguments.coordinates}", "data.layout=padded", probe]
     folder = comparison_folder(words, LADDER)
-    factors, seeds = ((1.0,), 1) if args.coordinates else (FACTORS, args.seeds)
-    rates = args.rates or [factor * config.optimizer.lr for factor in factors]
-    train_sweep(folder, _sweep(words, config.model, args.widths, rates, seeds), "ladder")
-    if args.next and not args.coordinates:
+    factors, seeds = ((1.0,), 1) if arguments.coordinates else (FACTORS, arguments.seeds)
+    rates = arguments.rates or [factor * config.optimizer.lr for factor in factors]
+    train_sweep(folder, _sweep(words, config.model, arguments.widths, rates, seeds), "ladder")
+    if arguments.next and not arguments.coordinates:
         record = read_json(folder / LADDER, {})
         predictions = record.setdefault("predictions", {})
-        if (one := predictions.get(str(args.next))) is None:
-            results = ladder_in(folder, args.metric, args.of)
-            one = predictions[str(args.next)] = predict(results, args.next, args.widths, seeds)
+        if (one := predictions.get(str(arguments.next))) is None:
+            results = ladder_in(folder, arguments.metric, arguments.of)
+            one = predictions[str(arguments.next)] = predict(results, arguments.next, arguments.widths, seeds)
             write_atomically(folder / LADDER, json.dumps(record, indent=1))
         values = ",".join(f"{name}:{one[name]}" for name in ("figure", "value", "low", "high"))
         words.append(f"+callback.prediction={{_target_:runner.callbacks.Prediction,{values}}}")
-        train_sweep(folder, _sweep(words, config.model, [args.next], [one["rate"]], seeds), "ladder")
+        train_sweep(folder, _sweep(words, config.model, [arguments.next], [one["rate"]], seeds), "ladder")
     return folder
 
 
@@ -111,18 +111,18 @@ def _ratios(model: DictConfig) -> dict[str, Fraction]:
     return {name: Fraction(model[name], model.hidden_size) for name in names}
 
 
-def _check(args: Namespace, model: DictConfig) -> None:
+def _check(arguments: Namespace, model: DictConfig) -> None:
     if "hidden_size" not in model or "num_attention_heads" not in model:
         raise ValueError("a ladder builds its models: choose random weights, such as model=bert_tiny")
-    least = 2 if args.coordinates else 3
-    if len(set(args.widths)) < least:
+    least = 2 if arguments.coordinates else 3
+    if len(set(arguments.widths)) < least:
         raise ValueError(f"--widths: expected {least} widths or more, such as 64,128,256")
-    if args.rates and len(set(args.rates)) < 3 and not args.coordinates:
+    if arguments.rates and len(set(arguments.rates)) < 3 and not arguments.coordinates:
         raise ValueError("--rates: expected three rates or more, as the best rate must lie between others")
-    if args.seeds < 1 or (args.coordinates or 1) < 1:
+    if arguments.seeds < 1 or (arguments.coordinates or 1) < 1:
         raise ValueError("--seeds and --coordinates must be 1 or more")
-    for width, (name, ratio) in product([*args.widths, args.next or 0], _ratios(model).items()):
+    for width, (name, ratio) in product([*arguments.widths, arguments.next or 0], _ratios(model).items()):
         if (ratio * width).denominator > 1:
             raise ValueError(f"width {width} would have {ratio * width} for model.{name}: choose others")
-    if args.next in args.widths:
-        raise ValueError(f"--next {args.next} is one of --widths, so nothing is left to predict")
+    if arguments.next in arguments.widths:
+        raise ValueError(f"--next {arguments.next} is one of --widths, so nothing is left to predict")

@@ -36,10 +36,10 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Results:
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, _width)]
     predictions = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
     next_widths = [one["width"] for one in predictions]
-    swept = [r for r in rungs if r["width"] not in next_widths or len({row["rate"] for row in r["runs"]}) > 1]
-    width, size, rate, loss = _columns(swept, "width", "size", "rate", "loss")
+    basis = [r for r in rungs if r["width"] not in next_widths or len({row["rate"] for row in r["runs"]}) > 1]
+    width, size, rate, loss = _columns(basis, "width", "size", "rate", "loss")
     return {
-        "folder": str(folder), "figure": key, "of": of, "widths": swept,
+        "folder": str(folder), "figure": key, "of": of, "widths": basis,
         "transfer": law.transfer(width, rate)._asdict() if len(width) > 1 else None,
         "law": fit._asdict() if (fit := law.law_of(size, loss)) else None,
         "predictions": [_outcome(one, rungs) for one in predictions], "coordinates": _coordinates(runs),

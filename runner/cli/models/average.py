@@ -79,9 +79,9 @@ def main(arguments: Namespace) -> None:
         from tiryns.runner.report.table import as_text
 
         ends = (f"/{record['soup']['monitor'].rpartition('/')[2]}", "/loss")
-        models: dict[str, dict[str, float]] = record["soup"]["figures"]
-        columns = list(dict.fromkeys(n for figures in models.values() for n in figures if n.endswith(ends)))
-        rows = [[name, *map(figures.get, columns)] for name, figures in models.items()]
+        by_model: dict[str, dict[str, float]] = record["soup"]["figures"]
+        columns = list(dict.fromkeys(n for figures in by_model.values() for n in figures if n.endswith(ends)))
+        rows = [[name, *map(figures.get, columns)] for name, figures in by_model.items()]
         print(as_text(["model", *columns], rows), end="")
     print(folder)
 

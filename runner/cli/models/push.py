@@ -42,7 +42,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def main(arguments: Namespace) -> None:
     """Copies or uploads the model, and prints its new path or address."""
-    source, convert = model_folder(arguments.run), conversion(arguments)
+    source, convert = find_model_folder(arguments.run), conversion(arguments)
     target: str | Path
     if is_hub_name(arguments.target):
         with TemporaryDirectory() as scratch:
@@ -71,7 +71,7 @@ def conversion(arguments: Namespace) -> Convert | None:
     return partial(add_onnx, Path(arguments.run), int8=arguments.int8, most=most, allowed=arguments.allowed)
 
 
-def model_folder(run: str) -> Path:
+def find_model_folder(run: str) -> Path:
     """Returns the folder of a run's exported model; raises ValueError for a missing or incomplete model."""
     folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
     for name in ("config.json", "README.md"):

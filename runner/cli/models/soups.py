@@ -89,9 +89,9 @@ class _Measuring:
         first, *others = sorted(every, key=lambda i: -scores[i])
         soup, best, figures = [first], scores[first], alone[self.runs[first]]
         for i in others:
-            candidate = self.figures([sorted([*soup, i])])
-            if self.score(candidate) >= best:
-                soup, best, figures = [*soup, i], self.score(candidate), candidate
+            new_figures = self.figures([sorted([*soup, i])])
+            if self.score(new_figures) >= best:
+                soup, best, figures = [*soup, i], self.score(new_figures), new_figures
         results = {**alone, "uniform": self.figures([every]), "greedy": figures}
         if "logits" in self.outputs:
             results["ensemble"] = self.figures([[i] for i in every])
@@ -100,9 +100,9 @@ class _Measuring:
     def score(self, figures: Figures) -> float:
         """Returns the metric that chooses checkpoints, negated if smaller is better."""
         if self.monitor not in figures:
-            names = ", ".join(figures)
+            available = ", ".join(figures)
             raise ValueError(
-                f"the runs chose checkpoints by {self.monitor!r}, which is not measured here; there are: {names}"
+                f"the runs chose checkpoints by {self.monitor!r}, which is not measured here; there are: {available}"
             )
         return self.sign * figures[self.monitor]
 
@@ -123,17 +123,17 @@ class _Measuring:
                 return outputs[0]
             return {**outputs[0], "logits": torch.stack([one["logits"] for one in outputs]).mean(0)}
 
-        results: Figures = {}
+        all_figures: Figures = {}
         for number, (place, sequences) in enumerate(self.sets.items()):
             result = model.measure(sequences, output=output, calibrating=number == 0)
             figures = result.figures if len(states) == 1 else result.predictions.metrics()
-            results |= {f"{place}/{figure}": value for figure, value in figures.items()}
+            all_figures |= {f"{place}/{figure}": value for figure, value in figures.items()}
         if len(states) == 1:
             self.settings[*soups[0]] = model.collator.settings()
-        return results
+        return all_figures
 
     def state(self, numbers: Sequence[int]) -> dict[str, Tensor]:
         """Returns the parameters of a soup by their names in the task's model."""
         sources = [self.members[i] for i in numbers]
-        soup = combinations(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
-        return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in soup}
+        weights = combinations(sources[0], sources, lambda name, tensors: mean(tensors, [1.0] * len(tensors)))
+        return {f"pretrained.{name}": tensor.to(device_here()) for name, tensor in weights}

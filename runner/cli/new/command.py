@@ -81,11 +81,11 @@ def own_requirement() -> str:
     checkout = Path(__file__).resolve().parents[3]
     if (checkout / "pyproject.toml").is_file():
         return f"tiryns @ {checkout.as_uri()}"
-    package = distribution("tiryns")
+    program = distribution("tiryns")
     # PEP 610: none for a package of an index
-    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    origin = json.loads(program.read_text("direct_url.json") or "{}")
     if not origin:
-        return f"tiryns>={package.version}"
+        return f"tiryns>={program.version}"
     if commit := origin.get("vcs_info"):
         return f"tiryns @ {commit['vcs']}+{origin['url']}@{commit['commit_id']}"
     return f"tiryns @ {origin['url']}"

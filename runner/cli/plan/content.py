@@ -66,14 +66,14 @@ def plan_of(config: DictConfig) -> Iterator[tuple[str, Any]]:
         shares = [batches[(2 * i + 1) * len(batches) // (2 * count)] for i in range(count)]
     yield "samples", _samples(parts.data, batches[0]) if batches else None
     yield "lengths", _lengths(parts.data) | _fill(shares, batches) if shares else None
-    global_loop = not is_plain(parts.data, parts.module)
-    yield "optimization", _optimizer(parts) if global_loop else None
+    is_global = not is_plain(parts.data, parts.module)
+    yield "optimization", _optimizer(parts) if is_global else None
     yield "model", {**parts.module.describe(), **parts.weights}
     yield "ranks", ranks
     yield "budget", str(budget) if budget else None
     yield "steps", parts.max_steps
     yield "epochs", parts.data.epoch_at(parts.max_steps) if is_indexed else None
-    costs = _costs(config, parts, shares, ranks) if global_loop and shares else {"memory": None, "time": None}
+    costs = _costs(config, parts, shares, ranks) if is_global and shares else {"memory": None, "time": None}
     yield from costs.items()
 
 

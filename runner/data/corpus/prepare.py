@@ -106,11 +106,11 @@ def run(executors: list[PipelineExecutor]) -> bool:
         return not ranks
     for executor in executors:
         executor.run()
-        if tasks := executor.get_incomplete_ranks():
+        if failed_ranks := executor.get_incomplete_ranks():
             logs = executor.logging_dir.resolve_paths("logs")
             raise ChildProcessError(
-                f"{len(tasks)} of {executor.world_size} tasks did not complete, such as {tasks[0]}; their logs are in "
-                f"{logs}. The same command runs them again"
+                f"{len(failed_ranks)} of {executor.world_size} tasks did not complete, such as {failed_ranks[0]}; "
+                f"their logs are in {logs}. The same command runs them again"
             )
     return True
 

@@ -101,12 +101,12 @@ class Scenes:
         if question_kind == "caption":
             things = _things(draws, draws.randint(1, 4))
             if number // len(KINDS) % 2:
-                return things, {"caption": words_of(things)}
+                return things, {"caption": caption_of(things)}
             turns = [
                 {"from": "human", "value": f"{IMAGE_PLACE}\nhow many shapes are there?"},
                 {"from": "gpt", "value": str(len(things))},
                 {"from": "human", "value": "what is there?"},
-                {"from": "gpt", "value": words_of(things)},
+                {"from": "gpt", "value": caption_of(things)},
             ]
             return things, {"conversations": turns}
         while True:
@@ -119,11 +119,11 @@ class Scenes:
         kind = KINDS[number % len(KINDS)]
         name = f"{self.part}-{number:05d}"
         if kind == "text":
-            return {"id": name, **row, "question": f"{words_of(things)}. {row['question']}", "kind": kind}
+            return {"id": name, **row, "question": f"{caption_of(things)}. {row['question']}", "kind": kind}
         return {"id": name, "image": f"{name}.png", **row, "kind": kind}
 
 
-def words_of(things: list[Thing]) -> str:
+def caption_of(things: list[Thing]) -> str:
     """Returns a scene in words, quarter by quarter: `top left red circle, top right nothing, ...`."""
     words = {thing.place: thing.words() for thing in things}
     return ", ".join(f"{name} {words.get(place, 'nothing')}" for place, name in enumerate(PLACES))

@@ -43,7 +43,7 @@ class ErrorCollector:
         self.pending: list[str] = []
 
     def add(self, message: str) -> None:
-        """Adds a skipped sample. Raises UnreadableSample if there are more than allowed."""
+        """Adds a skipped sample. Raises UnreadableSample if there are more than `limit`."""
         self.messages.add(message)
         if len(self.messages) > self.limit:
             raise UnreadableSample(one_too_many(message, self.limit))
@@ -58,12 +58,12 @@ class ErrorCollector:
 
     def drain(self) -> list[str]:
         """Returns the messages since the last call."""
-        messages, self.pending = self.pending, []
-        return messages
+        pending, self.pending = self.pending, []
+        return pending
 
 
 def one_too_many(message: str, limit: int) -> str:
-    """Returns the message for a sample that exceeds the `limit` number of skipped ones."""
+    """Returns the message for one skipped sample more than `limit`."""
     if limit:
         return f"{message}. More than data.max_bad_samples={limit} samples cannot be used"
     return f"{message}. To leave out such samples, set data.max_bad_samples to the number of them to accept"
@@ -195,7 +195,7 @@ def count_samples(path: str, split: str) -> int:
     config = WorkerConfig(rank=0, world_size=1, num_workers=0)
     try:
         loader = load_dataset(path)
-        content = loader.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
+        listing = loader.get_datasets(training=False, split_part=split, worker_config=config, decoder=None)
     except (EmptyDatasetError, AssertionError, KeyError):
         return 0
     except Exception as error:  # the yaml and json readers, sqlite and energon raise a dozen kinds
@@ -203,7 +203,7 @@ def count_samples(path: str, split: str) -> int:
             f"the energon data set {path!r} cannot be read ({reason_of(error)}): a file of its {META} is missing "
             "or damaged; index its shards again by: energon prepare FOLDER"
         ) from error
-    return sum(len(part.dataset) for part in content.datasets)
+    return sum(len(part.dataset) for part in listing.datasets)
 
 
 def samples_in_order(path: str, split: str, task_encoder: TaskEncoder) -> Iterator[Any]:

@@ -135,8 +135,8 @@ class ConversationTaskEncoder(TaskEncoder):
         """Returns the tokens, labels and pixels of a sample, or the problem that prevents them."""
         try:
             conversation, files = read_conversation(sample, self.reader)
-            place_text = f"{conversation.name()}: the image"
-            images = [decode_image(files[name], f"{place_text} {name!r}") for name in conversation.images]
+            prefix = f"{conversation.name()}: the image"
+            images = [decode_image(files[name], f"{prefix} {name!r}") for name in conversation.images]
             text, inputs = self.encoder(conversation, images)
         except (ValueError, KeyError, OSError) as error:
             too_long = isinstance(error, SampleTooLong)

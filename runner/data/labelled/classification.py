@@ -17,10 +17,10 @@ from tiryns.runner.data.labelled.labels import (
     SINGLE,
     LabelCounts,
     Labels,
-    counts_of,
     known_labels,
     majority_accuracy,
     names_of,
+    tally,
 )
 from tiryns.runner.data.labelled.labels_from_zero import LabelsFromZero
 from tiryns.runner.data.labelled.spelling import LocatedLabel, is_missing, spell, truth_of
@@ -64,7 +64,7 @@ class LabelledSequences(TaskSequences):
 
     def label_counts(self) -> LabelCounts:
         """Returns how many examples have each label, and how many examples are labelled."""
-        return counts_of(self.labels, len(self.names))
+        return tally(self.labels, len(self.names))
 
 
 def _targets(labels: NDArray[np.number]) -> NDArray[np.number]:

@@ -70,7 +70,7 @@ def meant_error(
         meant = meant_columns(rows, text_column, label_column, labels)
     if not meant:
         return error
-    cure = {n: tuple(v) if len(v) > 1 else v[0] for n, v in meant.items() if "." not in n}
+    cure = {n: tuple(values) if len(values) > 1 else values[0] for n, values in meant.items() if "." not in n}
     several = {n: " or ".join(map(quote_name, values)) for n, values in meant.items() if len(values) > 1}
     phrases = [
         f"data.{name} to {several[name]}" if name in several else typed_setting(name, values[0])
@@ -143,9 +143,9 @@ def meant_columns(
     if meant and pair:
         meant["pair_column"] = [pair[1]]
     if labels is not None:
-        label_names = {*map(spelling.spell, labels)}
+        spellings = {*map(spelling.spell, labels)}
         flags = []
-        classes = [n for n in categorical if all(spelling.name_among(one, label_names) for one in columns[n])]
+        classes = [n for n in categorical if all(spelling.name_among(one, spellings) for one in columns[n])]
     if label_column not in columns and (labels is None or classes):
         if classes:
             meant["label_column"] = sorted(classes, key=lambda name: len({*map(str, columns[name])}))
@@ -195,8 +195,8 @@ def _scores(columns: Columns) -> list[str]:
     """Returns the columns that may say how similar two texts are: first by name, then columns of only 0 and 1."""
     plain = [n for n, values in columns.items() if not any(isinstance(v, list | Mapping) for v in values)]
     several = [n for n in plain if len({*columns[n]}) > 1]
-    scores = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
-    return sorted(scores, key=lambda name: not _SCORE.search(name))
+    names = [n for n in several if _SCORE.search(n) or None not in map(spelling.truth_of, columns[n])]
+    return sorted(names, key=lambda name: not _SCORE.search(name))
 
 
 def _meant_answers(columns: Columns, text_column: str, context_column: str, label_column: str) -> Meant:
@@ -250,8 +250,8 @@ def without_hidden(rows: Rows, columns: Sequence[str], learnt: Rows | Iterable[o
         return rows
     counts = f"{sum(hidden):,} of {len(hidden):,} labels are hidden (-1)"
     log.info("%s: %s, so these rows are predicted and not measured", rows.description, counts)
-    new_rows = [
+    cleared_rows = [
         row._replace(values={**row.values, **dict.fromkeys({*columns} & {*row.values})}) if out else row
         for row, out in zip(rows.rows, hidden, strict=True)
     ]
-    return rows._replace(rows=new_rows)
+    return rows._replace(rows=cleared_rows)

@@ -146,7 +146,7 @@ class FinetuningData(EvaluatedDataModule):
         if data.validation_documents and not by_name(self.sources["validation"], "validation"):
             mask = are_held_out(groups, data.validation_documents, data.seed)
             full_mask, labels = mask, [{*self._stratum(example).split("\0")} - {""} for example in train]
-            # of no label the last examples, which could not be learnt then
+            # a label that only held-out examples have could not be learnt: these stay in training
             others = set[str]().union(*compress(labels, ~mask))
             rare = {group for group, one in compress(zip(groups, labels, strict=True), mask) if one - others}
             mask = mask & ~np.array([group in rare for group in groups], dtype=bool)
@@ -220,15 +220,15 @@ class FinetuningData(EvaluatedDataModule):
         """Returns the dialects of tables, the rows left out, the labels, and the vocabulary, for the summary."""
         read = {"read": described_tables(self.tables)} if self.tables else {}
         bad_rows = {f"rows of {name}": bad.describe() for name, bad in self.bad.items() if bad.places}
-        count = f"{count_of(self.conflicts, 'text')} with different labels"
-        conflicts = {"conflicts": count} if self.conflicts else {}
+        phrase = f"{count_of(self.conflicts, 'text')} with different labels"
+        conflicts = {"conflicts": phrase} if self.conflicts else {}
         vocabulary = {"vocabulary": describe_vocabulary(self.tokenizer, self.train_set)}
         return {**read, **bad_rows, **self.reader.describe(), **conflicts, **vocabulary}
 
     def decisions(self) -> dict[str, object]:
         """Returns the dialects by path (`tables`), the rows `left_out` by set and reason, and the rule of `labels`."""
         tables = {path: dialect._asdict() for path, dialect in self.tables.items()}
-        bad_rows = {name: note for name, bad in self.bad.items() if (note := bad.reasons())}
+        bad_rows = {name: reasons for name, bad in self.bad.items() if (reasons := bad.reasons())}
         record = {"tables": tables, "left_out": bad_rows}
         facts = {name: one for name, one in record.items() if one}
         return {**super().decisions(), **facts, **self.reader.rule.record}
@@ -243,15 +243,15 @@ class FinetuningData(EvaluatedDataModule):
 
 
 def tokenizer_of(
-    data: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
+    config: options.FinetuningData | Retrieval | Mteb, texts: Callable[[], Iterable[str]]
 ) -> PreTrainedTokenizerBase:
     """Returns the tokenizer of the settings, or one trained on `texts`; ValueError if `max_length` is too large."""
-    if data.tokenizer is None and not isinstance(data, Mteb):
-        return train_tokenizer(list(texts()), data.tokenizer_kind, data.vocab_size, data.lowercase)
-    tokenizer = load_tokenizer(model_folder(data.tokenizer), needed=("pad",))
-    if data.max_length > tokenizer.model_max_length:
+    if config.tokenizer is None and not isinstance(config, Mteb):
+        return train_tokenizer(list(texts()), config.tokenizer_kind, config.vocab_size, config.lowercase)
+    tokenizer = load_tokenizer(model_folder(config.tokenizer), needed=("pad",))
+    if config.max_length > tokenizer.model_max_length:
         raise ValueError(
-            f"data.max_length={data.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
-            f"of data.tokenizer={data.tokenizer!r} can read"
+            f"data.max_length={config.max_length} is more than the {tokenizer.model_max_length} tokens that the model "
+            f"of data.tokenizer={config.tokenizer!r} can read"
         )
     return tokenizer

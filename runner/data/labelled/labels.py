@@ -72,7 +72,7 @@ class Labels:
         return None if label == "" else label
 
     def class_names(self, class_names: Sequence[str] | None, labels: Iterable[object]) -> spelling.ClassNames:
-        """Returns the `ClassNames` for the labels of a file. They have no names if the names of the file do not apply."""
+        """Returns the `ClassNames` for the labels of a file, without names if the names of the file do not apply."""
         return spelling.ClassNames(self._counting(class_names), labels, self._numbers)
 
     def _counting(self, class_names: Sequence[str] | None) -> Sequence[str]:
@@ -263,7 +263,7 @@ def known_labels(labels: NDArray[Number]) -> NDArray[Number]:
     return np.asarray(labels[~np.isnan(labels.reshape(len(labels), -1)).any(1)])
 
 
-def counts_of(labels: NDArray[np.number], number: int) -> LabelCounts:
+def tally(labels: NDArray[np.number], number: int) -> LabelCounts:
     """Counts the items with each of `number` labels, given class numbers [N], or 0 and 1 for each label [N, C]."""
     targets = known_labels(labels)
     holds = np.bincount(targets, minlength=number) if targets.ndim == 1 else (targets > 0.5).sum(0)

@@ -129,7 +129,7 @@ class ListReader(ExampleReader[Candidates]):
         sequences.labels = self.labels(examples)
         return sequences
 
-    def raw_items(self, row: Row) -> object:
+    def raw_choices(self, row: Row) -> object:
         """Returns the candidates in a row as a list or mapping, if necessary from JSON or split at the separator."""
         if self.choice_columns and self.choices_column not in row.values:
             columns = [row.column(name, "data.choice_columns") for name in self.choice_columns]
@@ -142,7 +142,7 @@ class ListReader(ExampleReader[Candidates]):
 
     def choices(self, row: Row) -> tuple[list[str], list[str]]:
         """Returns the texts of the candidates, and their names. Raises BadRow for too few or empty candidates."""
-        items, letters = self.raw_items(row), (product(ascii_uppercase, repeat=size) for size in count(1))
+        items, letters = self.raw_choices(row), (product(ascii_uppercase, repeat=size) for size in count(1))
         names = map("".join, chain.from_iterable(letters))
         if isinstance(items, Mapping) and "text" in items:
             names = map(str, items.get("label", names))

@@ -27,7 +27,7 @@ class RetrievalSet(NamedTuple):
     """The numbers of the passages that belong to each query."""
     grades: list[list[float]] | None = None
     """The grade of each relevant passage; None if all are equally relevant."""
-    own_passages: list[int] | None = None
+    excluded_passages: list[int] | None = None
     """For each query, the number of the passage with its id, which is not ranked, else -1. None without ids."""
     num_left_out: int = 0
     """The number of queries without a relevant passage."""
@@ -64,9 +64,9 @@ class RetrievalPairs:
         numbers = {name: number for number, name in enumerate(beir.passages)}
         relevant = [[numbers[passage] for passage in judgements] for judgements in beir.grades.values()]
         grades = [list(judgements.values()) for judgements in beir.grades.values()]
-        own_passages = [numbers.get(query, -1) for query in beir.grades]
+        excluded_passages = [numbers.get(query, -1) for query in beir.grades]
         queries, passages = [beir.queries[query] for query in beir.grades], list(beir.passages.values())
-        return RetrievalSet(queries, passages, relevant, grades, own_passages, count)
+        return RetrievalSet(queries, passages, relevant, grades, excluded_passages, count)
 
     def pairs(self, rows: Rows) -> RetrievalSet:
         """Returns the queries and passages of rows."""
@@ -147,11 +147,11 @@ class MtebTasks:
             from mteb import AbsTask
         except ImportError as error:
             raise ImportError("data=mteb needs mteb: pip install 'tiryns[mteb]'") from error
-        tasks = {task.metadata.name: task for task in _below(AbsTask) if hasattr(task, "metadata")}
+        classes = {task.metadata.name: task for task in _below(AbsTask) if hasattr(task, "metadata")}
         for name in self.settings.tasks:
-            if name not in tasks:
-                raise ValueError(f"data.tasks: mteb has no task {name!r}{suggest(name, tasks)}")
-        self.tasks = {name: tasks[name]() for name in self.settings.tasks}
+            if name not in classes:
+                raise ValueError(f"data.tasks: mteb has no task {name!r}{suggest(name, classes)}")
+        self.tasks = {name: classes[name]() for name in self.settings.tasks}
         if self.settings.tokenizer is None:
             raise ValueError("data=mteb has no texts to train a tokenizer on: set data.tokenizer")
         self.tokenizer = tokenizer_of(self.settings, tuple)

@@ -105,9 +105,9 @@ class QuestionAnsweringReader(ExampleReader[Question]):
                 places[state].append(one.where + ("" if span else wrong))
             questions.append(one._replace(span=span))
         for state, problem in (("moved", "was moved to the text"), ("wrong", "does not match its text")):
-            if lines := places[state]:
-                counts = f"{len(lines)} of {len(questions)}"
-                log.warning("the answer_start of %s answers %s: %s", counts, problem, first_of(lines))
+            if phrases := places[state]:
+                counts = f"{len(phrases)} of {len(questions)}"
+                log.warning("the answer_start of %s answers %s: %s", counts, problem, first_of(phrases))
         return questions
 
     def learn(self, examples: list[Question], rows: Rows) -> None:

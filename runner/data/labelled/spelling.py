@@ -171,8 +171,8 @@ class ClassNames:
 
     def __init__(self, names: Sequence[str], labels: Iterable[object], known: Container[str] = ()) -> None:
         self.names, self._numbers, self._known = names, {name: i for i, name in enumerate(names)}, known
-        items = labels if names else ()
-        flat = (one for label in items for one in (label if isinstance(label, list) else [label]))
+        cells = labels if names else ()
+        flat = (one for label in cells for one in (label if isinstance(label, list) else [label]))
         self._names_alone = all(map(self._is_name, {one for one in flat if isinstance(one, str)}))
 
     def _is_name(self, text: str) -> bool:
@@ -191,8 +191,8 @@ class ClassNames:
             return name
         number = int(label) if isinstance(label, bool) or is_whole(label) else len(self.names)
         if not -1 <= number < len(self.names):
-            classes = f"0 to {len(self.names) - 1}: {first_names(self.names)}"
-            raise BadRow(where, f"the label is {label!r:.40}; class numbers are {classes}", "unknown label")
+            choices = f"0 to {len(self.names) - 1}: {first_names(self.names)}"
+            raise BadRow(where, f"the label is {label!r:.40}; class numbers are {choices}", "unknown label")
         return None if number < 0 else self.names[number]
 
 
@@ -274,8 +274,8 @@ def _ambiguous_thousands(spelt: Sequence[LocatedLabel]) -> LocatedLabel | None:
         return None
     points = [one for one in spelt if "." in one.label]
     whole = [one.label for one in spelt if "." not in one.label]
-    triples = all(re.fullmatch(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", one.label) for one in points)
-    return points[0] if points and whole and triples and all(abs(float(x)) < 1000 for x in whole) else None
+    in_triples = all(re.fullmatch(r"-?[1-9][0-9]{0,2}\.[0-9]{3}", one.label) for one in points)
+    return points[0] if points and whole and in_triples and all(abs(float(x)) < 1000 for x in whole) else None
 
 
 def _plain(text: str) -> str:

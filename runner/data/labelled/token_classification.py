@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tiryns.conf.values import suggest
 from tiryns.runner import log
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt, TaskSequences, concatenate, encode
-from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, counts_of, majority_accuracy, names_of
+from tiryns.runner.data.labelled.labels import UNLABELLED, LabelCounts, majority_accuracy, names_of, tally
 from tiryns.runner.data.labelled.spelling import ClassNames, counting_names, to_python
 from tiryns.runner.data.labelled.words.annotations import choice_of, file_of, is_contested, offset_units
 from tiryns.runner.data.labelled.words.spans import (
@@ -77,7 +77,7 @@ class SentenceSequences(TaskSequences):
 
     def label_counts(self) -> LabelCounts:
         """Returns how many words have each label."""
-        return counts_of(self.word_labels[self.has_pieces], len(self.names))
+        return tally(self.word_labels[self.has_pieces], len(self.names))
 
 
 class TokenClassificationReader(ExampleReader[Sentence]):
@@ -105,7 +105,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
 
     def arranged(self, rows: Rows) -> Rows:
         """Converts texts with entities to words, with their labels and their places in the text."""
-        read, new_rows = list[tuple[Row, Annotated | None]](), []
+        read, arranged_rows = list[tuple[Row, Annotated | None]](), []
         choice = choice_of(rows.rows, self.text_column, self.label_column, self.rule)
         for row in rows.rows:
             with rows.bad.row():
@@ -122,7 +122,7 @@ class TokenClassificationReader(ExampleReader[Sentence]):
         for row, one in read:
             with rows.bad.row():
                 if one is None:
-                    new_rows.append(row)
+                    arranged_rows.append(row)
                     continue
                 places = word_places(one.text, one.marks is not None or self.cuts_signs)
                 columns: dict[str, object] = {TEXT: one.text, OFFSETS: places}
@@ -133,8 +133,8 @@ class TokenClassificationReader(ExampleReader[Sentence]):
                     spans = [span_of(row.where, one.text, mark, units[file_of(row.where)]) for mark in marks]
                     columns[self.label_column] = tags_of(row.where, one.text, places, spans)
                 others = {name: value for name, value in row.values.items() if name != self.label_column}
-                new_rows.append(row._replace(values={**others, **columns}))
-        return rows._replace(rows=new_rows)
+                arranged_rows.append(row._replace(values={**others, **columns}))
+        return rows._replace(rows=arranged_rows)
 
     def examples(self, rows: Rows, labelled: bool) -> list[Sentence]:
         classes, sentences = self.class_names(rows), []

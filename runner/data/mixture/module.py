@@ -59,7 +59,7 @@ class MixtureData(PretrainingData):
     def __init__(self, settings: options.Mixture) -> None:
         GlobalBatchDataModule.__init__(self, settings)
         self.max_length = settings.max_length
-        self.mixture = options.sources_of(vars(settings))
+        self.mixture = options.mixture_sources(vars(settings))
         self.sources = {name: self._one(name, source) for name, source in self.mixture.items()}
         self.source = CombinedSource([one.source for one in self.sources.values()])
         self.validation_sources = {}

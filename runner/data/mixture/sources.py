@@ -49,8 +49,8 @@ def decide_together(sources: Mapping[str, PretrainingData], settings: Mixture, t
             overlaps = _overlaps(parts)
             if tokenizer is None:
                 every = [(parts[name][TRAIN], digests) for name, digests in overlaps.items()]
-                corpus = [replace(one, mask=one.mask & ~among(one.digests, out)) for one, out in every]
-                keep_tokenizer(folder, lambda: train_on(corpus, settings))
+                train_parts = [replace(one, mask=one.mask & ~among(one.digests, out)) for one, out in every]
+                keep_tokenizer(folder, lambda: train_on(train_parts, settings))
             write_json(note, {name: digests.tolist() for name, digests in overlaps.items()})
         content = json.loads(note.read_bytes())
     for name, one in sources.items():

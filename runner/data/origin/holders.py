@@ -69,7 +69,7 @@ def holders_of(data: Any, text: str, option: str) -> list[tuple[str, list[Holder
 
 def _holders_in_stores(data: PretrainingData, texts: list[str], option: str) -> list[list[Holder]]:
     """Returns the documents of each source that hold each text, with their sequences in all of its stores."""
-    by_store: dict[str, list[list[Holder]]] = {}
+    by_source: dict[str, list[list[Holder]]] = {}
     start = 0
     for store in data.stores:
         holders = _holders_in_documents(store.data, texts, option)
@@ -80,7 +80,7 @@ def _holders_in_stores(data: PretrainingData, texts: list[str], option: str) -> 
                     holder.set = f"validation set {store.name}"
             holder.sequences = [index + start for index in holder.sequences]
         for first, again in zip(
-            chain.from_iterable(by_store.setdefault(store.name, holders)),
+            chain.from_iterable(by_source.setdefault(store.name, holders)),
             chain.from_iterable(holders),
             strict=True,
         ):
@@ -88,7 +88,7 @@ def _holders_in_stores(data: PretrainingData, texts: list[str], option: str) -> 
                 first.sequences += again.sequences
                 first.set = TRAINED if again.set == TRAINED else first.set
         start += len(store.data.train)
-    return [list(chain.from_iterable(of_text)) for of_text in zip(*by_store.values(), strict=True)]
+    return [list(chain.from_iterable(of_text)) for of_text in zip(*by_source.values(), strict=True)]
 
 
 def _holders_in_documents(data: Any, texts: list[str], option: str) -> list[list[Holder]]:

@@ -77,14 +77,14 @@ def dialect_of(file: File, columns: Sequence[str] = ()) -> Dialect:
     are ambiguous.
     """
     reading = file.reading
-    setting = reading.delimiter
-    if setting is not None and len(setting) != 1:
-        raise ValueError(f"data.delimiter={setting!r}: expected one character, such as ';'")
+    preset = reading.delimiter
+    if preset is not None and len(preset) != 1:
+        raise ValueError(f"data.delimiter={preset!r}: expected one character, such as ';'")
     encoding = file.given_encoding or find_encoding(file)
     with open_text(file._replace(reading=reading._replace(encoding=encoding)), newline="") as text:
         sample = text.read(_SAMPLE)
-    delimiter = setting or "\t"
-    if setting is None and file.format == "csv":
+    delimiter = preset or "\t"
+    if preset is None and file.format == "csv":
         delimiter = _find_delimiter(file, sample, columns)
     quoting = reading.quoting
     if quoting is None:

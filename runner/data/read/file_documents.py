@@ -188,8 +188,8 @@ def _values(file: File, column: str) -> Iterator[Any]:
             if isinstance(record, str):
                 yield record
             elif not isinstance(record, Mapping):
-                problem = "expected a text, or an object with named columns"
-                raise ValueError(f"row {number} of {file.path}: {problem}, found {record!r:.60}")
+                form = "expected a text, or an object with named columns"
+                raise ValueError(f"row {number} of {file.path}: {form}, found {record!r:.60}")
             elif column in record:
                 yield record[column]
             else:

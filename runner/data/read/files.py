@@ -121,17 +121,17 @@ def _files(path: Path, named_split: str, split: str, formats: Sequence[str], any
         raise ValueError(f"{path} has an unknown format; known are: {endings}. {_advice([path])}")
     has_splits = path.is_dir() and not is_saved(path) and are_splits(path, _visible(path, formats))
     is_data_set = (path / "dataset_dict.json").is_file()
-    choice = named_split or (split if has_splits or is_data_set else None)
-    if files := split_files(path, choice, formats):
+    part = named_split or (split if has_splits or is_data_set else None)
+    if files := split_files(path, part, formats):
         return files
-    if choice is None:
+    if part is None:
         advice = _advice(sorted(path.rglob("*")))
         raise ValueError(f"the folder {path} holds no file of a known format: {endings}. {advice}")
     splits = splits_in(path, formats)
-    if choice in splits:
-        raise ValueError(f"{path / choice} holds no data set: a split that {path} names is missing")
+    if part in splits:
+        raise ValueError(f"{path / part} holds no data set: a split that {path} names is missing")
     there = ", ".join(splits) or "no file"
-    raise ValueError(f"{path} has no split {choice!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
+    raise ValueError(f"{path} has no split {part!r}; it has: {there}. Set data.split, or write PATH@SPLIT")
 
 
 def _advice(paths: Sequence[Path]) -> str:

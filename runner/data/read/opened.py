@@ -262,11 +262,11 @@ def _bytes(file: File) -> IO[bytes]:
 
 def with_encoding(file: File) -> File:
     """Returns the file with the first encoding of the setting's list that fits, else the last; UTF-8 becomes None."""
-    setting = file.reading.encoding
-    if setting is None or isinstance(setting, str):
+    encodings = file.reading.encoding
+    if encodings is None or isinstance(encodings, str):
         return file
     content = file.sample()
-    fitting = next((name for name in setting if decodes(content, name)), setting[-1])
+    fitting = next((name for name in encodings if decodes(content, name)), encodings[-1])
     is_unicode = is_utf8(fitting) or file.mark()
     return file._replace(reading=file.reading._replace(encoding=None if is_unicode else fitting))
 

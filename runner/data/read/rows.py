@@ -260,9 +260,9 @@ def _joined_names(parts: Sequence[tuple[str, Mapping[str, list[str]]]]) -> dict[
     by_column: dict[str, tuple[str, list[str]]] = {}
     for where, columns in parts:
         for column, names in columns.items():
-            first, first_names = by_column.setdefault(column, (where, names))
-            if first_names != names:
-                both = f"{', '.join(first_names[:5])} in {first}, {', '.join(names[:5])} in {where}"
+            first, previous_names = by_column.setdefault(column, (where, names))
+            if previous_names != names:
+                both = f"{', '.join(previous_names[:5])} in {first}, {', '.join(names[:5])} in {where}"
                 raise ValueError(f"the class names of column {column!r} differ: {both}. Read them one by one")
     return {column: names for column, (_, names) in by_column.items()}
 

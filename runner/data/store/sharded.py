@@ -110,8 +110,8 @@ def open_store(place: str, cache_dir: Path) -> OpenedStore:
         for shard, entry in zip(shards, content["shards"], strict=True):
             fingerprint, reference = shard.fingerprint, entry["fingerprint"]
             if fingerprint != reference:
-                problem = f"{entry['folder']} has the fingerprint {fingerprint}, not {reference}"
-                raise _damage(f"the store {place}", problem)
+                flaw = f"{entry['folder']} has the fingerprint {fingerprint}, not {reference}"
+                raise _damage(f"the store {place}", flaw)
         sets[name] = ShardedStore(shards, content["fingerprint"])
     return OpenedStore(local, index, sets)
 
@@ -147,8 +147,8 @@ def read_index(folder: Folder) -> Index:
     for shard in shards:
         path = PurePosixPath(str(shard["folder"]))
         if path.is_absolute() or ".." in path.parts:
-            reason = f"its shard {str(path)!r} leaves the folder of the store"
-            raise _damage(f"the {INDEX} of the store {folder}", reason)
+            flaw = f"its shard {str(path)!r} leaves the folder of the store"
+            raise _damage(f"the {INDEX} of the store {folder}", flaw)
     return index
 
 

@@ -81,24 +81,24 @@ def prepare_text(
     if exclusions is not None and len(exclusions):
         inputs["left_out"] = hashlib.blake2b(exclusions.astype("<u8").data, digest_size=12).hexdigest()
     folder = cache_dir / "text" / key_of(inputs)
-    if result := _recall(folder, cache_dir):
-        return result
+    if prepared_text := _recall(folder, cache_dir):
+        return prepared_text
     with write_errors(folder), lock_of(folder):
-        if result := _recall(folder, cache_dir):
-            return result
-        split = (config.validation_documents, config.seed)
-        parts = divide(source, validation_sources, *split, keep_repeated, exclusions, log_lines)
+        if prepared_text := _recall(folder, cache_dir):
+            return prepared_text
+        holdout = (config.validation_documents, config.seed)
+        parts = divide(source, validation_sources, *holdout, keep_repeated, exclusions, log_lines)
         tokenizer_folder = cache_dir / "tokenizers" / key_of(tokenizer_inputs)
         keep_tokenizer(tokenizer_folder, lambda: tokenizer or train_on([parts[TRAIN]], config))
-        result = _fill(folder, parts, tokenizer_folder, cutting)
+        prepared_text = _fill(folder, parts, tokenizer_folder, cutting)
         content = {
             "tokenizer": tokenizer_folder.relative_to(cache_dir).as_posix(),  # the cache may be moved
-            "validation": list(result.validation),
-            **{name: getattr(result, name) for name in _FIGURES},
+            "validation": list(prepared_text.validation),
+            **{name: getattr(prepared_text, name) for name in _FIGURES},
         }
         write_json(folder / "prepared.json", content)  # the last file: it marks the preparation as complete
         sync(folder)
-        return result
+        return prepared_text
 
 
 def _fill(

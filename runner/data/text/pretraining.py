@@ -111,8 +111,8 @@ class PretrainingData(GlobalBatchDataModule):
         """Tokenises the documents into the cache if it lacks them. One process works, the others wait."""
         if self.prepared is not None:
             return
-        validation = (self.validation_sources, self.settings.validation_documents)
-        self.prepared = self.prepare_sets(self.source, *validation)
+        holdout = (self.validation_sources, self.settings.validation_documents)
+        self.prepared = self.prepare_sets(self.source, *holdout)
         self.train = TokenStore(self.prepared.train)
         self.validation = {name: TokenStore(path) for name, path in self.prepared.validation.items()}
         self.prepare_lengths()
@@ -163,8 +163,8 @@ class PretrainingData(GlobalBatchDataModule):
 
     def document_parts(self) -> dict[str, Part]:
         """Reads the documents once. Returns the parts of the training and validation sets."""
-        validation = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
-        return divide(self.source, *validation, exclusions=self.exclusions, log_lines=self.log_lines)
+        holdout = (self.validation_sources, self.settings.validation_documents, self.settings.seed)
+        return divide(self.source, *holdout, exclusions=self.exclusions, log_lines=self.log_lines)
 
     def _open(self, source: object) -> Source:
         settings = self.settings

@@ -35,8 +35,8 @@ class OfLabels(Predictions[L]):
 
     def read(self, micro_batch: MicroBatch, output: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the index of the label or choice with the highest score, and its probability."""
-        probability, labels = output["logits"].softmax(-1).max(-1)
-        return {"places": micro_batch["samples"], "predicted": labels, "probability": probability}
+        probability, predictions = output["logits"].softmax(-1).max(-1)
+        return {"places": micro_batch["samples"], "predicted": predictions, "probability": probability}
 
     def scored(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns the predictions for the examples with known labels, and these labels."""

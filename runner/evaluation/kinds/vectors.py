@@ -158,10 +158,10 @@ class PairScores(PairVectors):
     def parts(self) -> list[Compared]:
         """Returns the correlations of rows that have a score, for each size of vectors."""
         rows = np.flatnonzero(self.seen & ~np.isnan(self.sequences.scores))
-        scores, vectors = self.sequences.scores[rows], ((self.vectors(n), end) for n, end in self.sizes())
+        scores, by_size = self.sequences.scores[rows], ((self.vectors(n), end) for n, end in self.sizes())
         return [
             Compared("regression", cosines(v[:, 0], v[:, 1]).numpy()[rows], scores, rows, self.names, ending)
-            for v, ending in vectors
+            for v, ending in by_size
         ]
 
     def row(self, i: int) -> PredictionRow:

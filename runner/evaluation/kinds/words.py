@@ -45,8 +45,8 @@ class TokenPredictions(Predictions[SentenceSequences]):
             values["probabilities"] = probabilities
         if self._scheme:
             return values | {"log_probabilities": output["logits"].log_softmax(-1)}
-        probability, labels = probabilities.max(-1)
-        return values | {"predicted": labels, "probability": probability}
+        probability, predictions = probabilities.max(-1)
+        return values | {"predicted": predictions, "probability": probability}
 
     def join(self, gather: Gather) -> None:
         """Also completes the sentences."""

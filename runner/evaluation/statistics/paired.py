@@ -87,22 +87,22 @@ def interval(differences: Differences, error: float = ERROR) -> tuple[float, flo
         >>> round(low, 6), round(high, 6)
         (0.1, 0.4)
     """
-    values = np.asarray(differences, np.float64)
-    if len(values) < first_look(error):
+    deltas = np.asarray(differences, np.float64)
+    if len(deltas) < first_look(error):
         return None
 
     def admits(value: float) -> bool:
-        return clear_after(values - value, error) is None
+        return clear_after(deltas - value, error) is None
 
-    means = (np.cumsum(values) / np.arange(1, len(values) + 1))[::-1]
+    means = (np.cumsum(deltas) / np.arange(1, len(deltas) + 1))[::-1]
     inside = next(
-        filter(admits, [*means.tolist(), *np.linspace(values.min(), values.max(), 101).tolist()]), None
+        filter(admits, [*means.tolist(), *np.linspace(deltas.min(), deltas.max(), 101).tolist()]), None
     )
     if inside is None:
         return None
-    room = float(np.ptp(values)) or abs(inside) or 1.0
+    room = float(np.ptp(deltas)) or abs(inside) or 1.0
     ends = (
-        last_where(admits, inside, edge) for edge in (float(values.min()) - room, float(values.max()) + room)
+        last_where(admits, inside, edge) for edge in (float(deltas.min()) - room, float(deltas.max()) + room)
     )
     low, high = (0.0 if abs(end) < 1e-8 * room else end for end in ends)  # 0 but for rounding
     return low, high
@@ -128,10 +128,10 @@ def skewness(differences: Differences) -> float | None:
         >>> skewness([1.0, 2.0, 3.0]), round(skewness([0.0, 0.0, 0.0, 1.0]), 6)
         (0.0, 2.0)
     """
-    values = np.asarray(differences, np.float64)
-    count, deviations = len(values), values - values.mean()
+    deltas = np.asarray(differences, np.float64)
+    count, deviations = len(deltas), deltas - deltas.mean()
     variance = float((deviations**2).mean())
-    if count < 3 or variance <= 1e-24 * float((values**2).mean()):
+    if count < 3 or variance <= 1e-24 * float((deltas**2).mean()):
         return None
     return float((deviations**3).mean() / variance**1.5) * math.sqrt(count * (count - 1)) / (count - 2)
 
@@ -143,9 +143,9 @@ def t_statistic(differences: Differences) -> float:
         >>> round(t_statistic([1.0, 2.0, 3.0]), 3)
         3.464
     """
-    values = np.asarray(differences, np.float64)
-    deviation = float(values.std(ddof=1)) / math.sqrt(len(values))
-    mean = float(values.mean())
+    deltas = np.asarray(differences, np.float64)
+    deviation = float(deltas.std(ddof=1)) / math.sqrt(len(deltas))
+    mean = float(deltas.mean())
     return mean / deviation if deviation else math.copysign(math.inf, mean) if mean else 0.0
 
 
@@ -159,13 +159,13 @@ def pairs_needed(differences: Differences, error: float = ERROR, power: float = 
         >>> pairs_needed([1.0, -0.5, 0.8, 0.1])
         33
     """
-    values = np.asarray(differences, np.float64)
-    mean = float(values.mean()) if len(values) > 1 else 0.0
+    deltas = np.asarray(differences, np.float64)
+    mean = float(deltas.mean()) if len(deltas) > 1 else 0.0
     if not mean:
         return None
     normal = NormalDist()
     at_last = normal.inv_cdf(1 - error / 2)
-    size = ((at_last + normal.inv_cdf(power)) * float(values.std(ddof=1)) / mean) ** 2 + at_last**2 / 2
+    size = ((at_last + normal.inv_cdf(power)) * float(deltas.std(ddof=1)) / mean) ** 2 + at_last**2 / 2
     return max(first_look(error), math.ceil(size)) if size <= MOST else None
 
 

@@ -43,9 +43,9 @@ class MtebEncoder:
 
 def entries_of(tasks: Mapping[str, Any], encoder: FrozenEncoder) -> dict[str, Entry]:
     """Returns each task's entry of `evaluation.json`: means over splits and languages, with the main metric first."""
-    adapter, entries = MtebEncoder(encoder), {}
+    mteb_encoder, entries = MtebEncoder(encoder), {}
     for name, task in tasks.items():
-        result = mteb.evaluate(adapter, task, co2_tracker=False, cache=None, show_progress_bar=False)
+        result = mteb.evaluate(mteb_encoder, task, co2_tracker=False, cache=None, show_progress_bar=False)
         task_result = result.task_results[0]
         figures = {task.metadata.main_score: float(task_result.get_score())}
         if task.metadata.type in ("Retrieval", "Reranking"):

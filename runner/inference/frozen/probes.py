@@ -163,13 +163,13 @@ def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> 
     for name, data_set in sets.items():
         queries = encoder.embed(data_set.queries, f"{name}, queries", prompt="query")
         passages = encoder.embed(data_set.passages, name, prompt="passage")
-        ranking = rank(queries, passages, data_set.relevant, data_set.grades, data_set.own_passages, DEEP)
-        ends = bootstrap(ranking.means, len(data_set.queries))
-        predictions[name] = _rows_of_ranks(data_set, ranking)
+        ranks = rank(queries, passages, data_set.relevant, data_set.grades, data_set.excluded_passages, DEEP)
+        ends = bootstrap(ranks.means, len(data_set.queries))
+        predictions[name] = _rows_of_ranks(data_set, ranks)
         entries[name] = {
             "examples": len(data_set.queries),
             "over": "queries",
-            "metrics": {key: float(value.mean()) for key, value in ranking.figures.items()},
+            "metrics": {key: float(value.mean()) for key, value in ranks.figures.items()},
             "intervals": {key: both.tolist() for key, both in ends.items()},
             "passages": len(data_set.passages),
             **({"queries_left_out": data_set.num_left_out} if data_set.num_left_out else {}),

@@ -140,10 +140,10 @@ class LanguageModel:
         sums: dict[str, Tensor] = {}
         apart = RowSums(sequences.owners(), len(sequences.num_bytes))
         how = (self.computation, self.seed, self.samples_at_once, report)
-        for result in passes(model, collator, sequences, *how):
-            scalars = {name: value for name, value in result.output.items() if name != "row_sums"}
-            add_sums(sums, result.micro_batch, scalars)
-            apart.add(result)
+        for batch in passes(model, collator, sequences, *how):
+            scalars = {name: value for name, value in batch.output.items() if name != "row_sums"}
+            add_sums(sums, batch.micro_batch, scalars)
+            apart.add(batch)
         ordinary = np.ones(max(len(self.tokenizer), int(sequences.ids.max()) + 1), dtype=bool)
         ordinary[self.tokenizer.all_special_ids] = False
         tokens, sizes = sequences.by_document(ordinary), sequences.num_bytes

@@ -121,8 +121,8 @@ class Masks(OfTexts):
         batch = tokenizer([t.replace(MASK, mask) for t in texts], padding=True, return_tensors="pt")
         ids, longest = batch["input_ids"], longest_text(model.pretrained)
         if longest is not None and ids.shape[1] > longest:
-            count = f"the text has {ids.shape[1]} tokens"
-            raise ValueError(f"{count}, more than the {longest} that the model can take")
+            problem = f"the text has {ids.shape[1]} tokens"
+            raise ValueError(f"{problem}, more than the {longest} that the model can take")
         if not (ids == mask_id).any(dim=1).all():
             raise ValueError(f"there is nothing to fill in: write {MASK} in the place of a token")
         model.to(device)

@@ -84,19 +84,19 @@ def add_pseudo_perplexity(
         raise ValueError(
             "the model guesses next tokens, so its perplexity over documents is exact: leave out the pseudo-perplexity"
         )
-    owners = np.unique(sequences.owners())
-    if num_documents is not None and num_documents < len(owners):  # lower numbers choose some of higher ones
-        keys = sample_keys(seed, np.zeros_like(owners), owners, _STREAM)
-        owners = np.sort(owners[np.argsort(keys, kind="stable")[:num_documents]])
-    losses, tokens = (of_all[owners] for of_all in pseudo_losses(language, sequences, owners, report))
+    documents = np.unique(sequences.owners())
+    if num_documents is not None and num_documents < len(documents):  # smaller choices lie in larger ones
+        keys = sample_keys(seed, np.zeros_like(documents), documents, _STREAM)
+        documents = np.sort(documents[np.argsort(keys, kind="stable")[:num_documents]])
+    losses, tokens = (of_all[documents] for of_all in pseudo_losses(language, sequences, documents, report))
 
     def statistic(weights: Weights) -> dict[str, NDArray[np.float64]]:
         return {"pseudo_perplexity": np.exp((weights @ losses) / np.maximum(weights @ tokens, 1))}
 
     entry["metrics"]["pseudo_perplexity"] = float(np.exp(losses.sum() / tokens.sum()))
-    entry["pseudo_perplexity"] = {"documents": len(owners), "tokens": int(tokens.sum())}
+    entry["pseudo_perplexity"] = {"documents": len(documents), "tokens": int(tokens.sum())}
     if resamples:
-        entry["intervals"] |= bootstrap(statistic, len(owners), resamples, seed)
+        entry["intervals"] |= bootstrap(statistic, len(documents), resamples, seed)
 
 
 def pseudo_losses(
@@ -121,8 +121,8 @@ def pseudo_losses(
     apart = RowSums(sequences.owners()[copies.numbers], len(sequences.num_bytes))
     computation = language.computation.limit(language.computation.micro_batch_tokens or 16384)
     arguments = language.model, collator, cast(Any, copies), computation
-    for result in passes(*arguments, samples_at_once=2048, report=report):
-        apart.add(result)
+    for batch in passes(*arguments, samples_at_once=2048, report=report):
+        apart.add(batch)
     if "loss" not in apart.sums:
         raise ValueError("the pseudo-perplexity needs a masked language model, which this model is not")
     return apart.sums["loss"], np.bincount(apart.owners, minlength=apart.num_owners)

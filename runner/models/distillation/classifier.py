@@ -31,7 +31,7 @@ class DistilledClassifier(Taught, SequenceClassifier):
     Letters in shapes: D texts, C classes, N training samples.
     """
 
-    cache: Tensor | None = None
+    teacher_outputs: Tensor | None = None
     """The teacher's outputs, [N, C] in fp32; None until they are computed."""
 
     def before_training(self, data: Any, digests: dict[str, str], rank: int) -> None:
@@ -44,12 +44,12 @@ class DistilledClassifier(Taught, SequenceClassifier):
                 there = data.transfer_batch_to_device(micro_batch, device, 0)
                 return teacher.outputs(there).logits
 
-            self.cache = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
+            self.teacher_outputs = outputs_of(data, digests["objective.teacher"], ask, rank).to(device)
 
     def taught(self, micro_batch: MicroBatch) -> Tensor:
         """Returns the teacher's logits [D, C] for the texts of a micro-batch, at least fp32."""
-        if self.cache is not None:
-            return self.cache[micro_batch["samples"].clamp(min=0)]  # fillers have no number, and no weight
+        if self.teacher_outputs is not None:
+            return self.teacher_outputs[micro_batch["samples"].clamp(min=0)]  # fillers (-1) have no weight
         with torch.no_grad():
             logits: Tensor = self.teacher_on(self.pretrained.device).outputs(micro_batch).logits
         return widen(logits)

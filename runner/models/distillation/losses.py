@@ -21,11 +21,11 @@ def divergence(student: Tensor, teacher: Tensor, temperature: float, top_k: int 
         >>> divergence(logits, logits, 2.0).tolist(), bool(divergence(logits, -logits, 2.0) > 0)
         ([0.0], True)
     """
-    logits, logs = widen(teacher) / temperature, (widen(student) / temperature).log_softmax(-1)
-    if top_k is not None and top_k < logits.shape[-1]:
-        logits, indices = logits.topk(top_k)
+    teacher_logits, logs = widen(teacher) / temperature, (widen(student) / temperature).log_softmax(-1)
+    if top_k is not None and top_k < teacher_logits.shape[-1]:
+        teacher_logits, indices = teacher_logits.topk(top_k)
         logs = logs.gather(-1, indices)
-    teacher_logs = logits.log_softmax(-1)
+    teacher_logs = teacher_logits.log_softmax(-1)
     return temperature**2 * functional.kl_div(logs, teacher_logs, reduction="none", log_target=True).sum(-1)
 
 

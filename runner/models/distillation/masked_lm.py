@@ -39,12 +39,12 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
     ) -> None:
         super().__init__(pretrained)
         self.learn_from(teacher, options)
-        config, other = (model.config.get_text_config() for model in (pretrained, teacher.pretrained))
-        last = (config.num_hidden_layers, other.num_hidden_layers)
+        config, teacher_config = (each.config.get_text_config() for each in (pretrained, teacher.pretrained))
+        last = (config.num_hidden_layers, teacher_config.num_hidden_layers)
         self.layers = matching_layers(*last) if options.hidden_layers == "uniform" else [last]
         self.widen: nn.Module | None = None
-        if options.hidden_weight and config.hidden_size != other.hidden_size:
-            self.widen = nn.Linear(config.hidden_size, other.hidden_size, bias=False)
+        if options.hidden_weight and config.hidden_size != teacher_config.hidden_size:
+            self.widen = nn.Linear(config.hidden_size, teacher_config.hidden_size, bias=False)
 
     def compile_core(self) -> None:
         super().compile_core()
@@ -59,7 +59,7 @@ class DistilledMaskedLM(Taught, SparseMaskedLM):
             taught = states_at(self.teacher_on(positions.device), micro_batch, positions, teacher_layers)
         states = states_at(self, micro_batch, positions, layers)
         factors = micro_batch.get("target_weights")
-        losses, correct = self.scores_of(states[-1], micro_batch["targets"], factors, positions, taught[-1])
+        losses, correct = self.score_each(states[-1], micro_batch["targets"], factors, positions, taught[-1])
         if hidden:
             distance = self.distance(states, taught)
             distance = hidden * (distance if factors is None else distance * factors)

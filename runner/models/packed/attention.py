@@ -84,9 +84,9 @@ def packed_attention(
         return _each_way(module, states, causal, options)[None], None
     if getattr(module, "is_causal", False) if causal is None else causal:
         options = options._replace(sides=(before, 0))
-    queries = chosen_queries(module)
-    if queries is not None and _takes_chosen(options, max_length_q, query):
-        return _attend_chosen(module, states, cu_seq_lens_q, options, queries)[None], None
+    selection = chosen_queries(module)
+    if selection is not None and _takes_chosen(options, max_length_q, query):
+        return _attend_chosen(module, states, cu_seq_lens_q, options, selection)[None], None
     return _attend(module, states, cu_seq_lens_q, max_length_q, options)[None], None
 
 
@@ -95,7 +95,7 @@ def _attend(
 ) -> Tensor:
     """Returns the attention [T, N, H] by the available kernel."""
     query, compiling = states[0], torch.compiler.is_compiling()
-    flash = options.bias is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
+    flash = options.bias_of is None and (compiling or torch.backends.cuda.flash_sdp_enabled())
     if flash and options.dropout == 0 and query.device.type == "cpu":
         q, k, v = (widen(x) for x in states)  # backward in bf16 is up to ten times slower
         return flash_attention(q, k, v, cu_seqlens, options).to(query.dtype)
@@ -110,7 +110,7 @@ def _attend(
 
 def _takes_chosen(options: Options, longest: int, query: Tensor) -> bool:
     """Whether a CPU can compute chosen queries alone: in eager mode, if tokens see whole documents of up to `longest`."""
-    plain = sees_all(longest, *options.sides) and options.bias is None
+    plain = sees_all(longest, *options.sides) and options.bias_of is None
     drops = options.dropout == 0 or can_drop(options.dropout, query)
     eager = query.device.type == "cpu" and not torch.compiler.is_compiling()
     return plain and drops and eager and torch.backends.cuda.flash_sdp_enabled()
@@ -167,7 +167,7 @@ def _attend_padded(states: States, cu_seqlens: Tensor, longest: int, options: Op
     window = window_mask(longest, *options.sides, q)
     if window is not None:  # a place without a token may be too far from all others: nan, did it not see them
         unseen = (unseen | (window < 0)) & ~gaps[:, None, :, None]
-    mask = ~unseen if options.bias is None else options.bias(q, k).masked_fill(unseen, -torch.inf)
+    mask = ~unseen if options.bias_of is None else options.bias_of(q, k).masked_fill(unseen, -torch.inf)
     out = functional.scaled_dot_product_attention(q, k, v, mask, options.dropout, scale=options.scale)
     return out.transpose(1, 2).flatten(0, 1)[flat_places(cu_seqlens, longest, len(states[0]))]
 
@@ -179,7 +179,7 @@ def _loop(module: torch.nn.Module, states: States, cu_seqlens: Tensor, options: 
     drops = can_drop(dropout, states[0])
     keys = current_keys() if drops and options.keys is None else None
     queries = options.keys if keys is None else keys.of_queries(module)
-    if drops and options.bias is None and torch.backends.cuda.flash_sdp_enabled():
+    if drops and options.bias_of is None and torch.backends.cuda.flash_sdp_enabled():
         wide = (widen(x) for x in states)
         return DroppedAttention.apply(*wide, cu_seqlens, options._replace(keys=queries)).to(states[0].dtype)
     parts = []

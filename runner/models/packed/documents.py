@@ -56,8 +56,8 @@ def chosen_queries(attention: nn.Module) -> Chosen | None:
     """Returns the queries to which the attention of this module is limited; None for all, as in compiled code."""
     if torch.compiler.is_compiling():
         return None
-    queries: Chosen | None = vars(attention).get("chosen_queries")
-    return queries if queries is not None and queries.usable else None
+    selection: Chosen | None = vars(attention).get("chosen_queries")
+    return selection if selection is not None and selection.usable else None
 
 
 _WASTE = 1 << 12
@@ -135,7 +135,7 @@ class Options(NamedTuple):
     """How many tokens before and after itself a token sees; -1 for all."""
     scale: float
     dropout: float = 0.0
-    bias: Callable[[Tensor, Tensor], Tensor] | None = None
+    bias_of: Callable[[Tensor, Tensor], Tensor] | None = None
     """Maps queries and keys [D, N, T, H] to an addend of their scores, [D or 1, N, T, T]."""
     keys: Tensor | None = None
     """The dropout keys [T] of the queries; None for the current keys of the module."""
@@ -143,9 +143,9 @@ class Options(NamedTuple):
     def mask(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Returns the mask to add to the scores of documents of one length, in a shape that broadcasts."""
         window = window_mask(query.shape[2], *self.sides, query)
-        if self.bias is None:
+        if self.bias_of is None:
             return window
-        scores = self.bias(query, key)
+        scores = self.bias_of(query, key)
         return scores if window is None else scores + window
 
 
@@ -224,8 +224,8 @@ def buckets(bounds: tuple[int, ...], num_heads: int) -> Buckets:
 
     Example:
         >>> row = torch.arange(6.0)[:, None, None]
-        >>> found = buckets((0, 2, 6), 1)
-        >>> [part.pad(row).flatten(1).tolist() for part in found.parts]
+        >>> both = buckets((0, 2, 6), 1)
+        >>> [part.pad(row).flatten(1).tolist() for part in both.parts]
         [[[2.0, 3.0, 4.0, 5.0], [0.0, 1.0, 1.0, 1.0]]]
     """
     sizes = [(stop - start, start) for start, stop in pairwise(bounds) if stop > start]

@@ -106,15 +106,15 @@ class CausalLM(sparse_head.SparseMaskedLM):
         others = [torch.cat([ids[: len(ids) // 2], ids[len(ids) // 2 :].roll(1)]) for ids in documents]
         parts = []
         with trials.evaluating(self.pretrained):
-            for texts in (documents, others):
-                rows = packed_row(texts) if packed else padded_rows(texts, config)
+            for batch in (documents, others):
+                rows = packed_row(batch) if packed else padded_rows(batch, config)
                 inputs = {n: v.to(device) if isinstance(v, Tensor) else v for n, v in rows.items()}
                 try:
                     states = self.trial(cast(MicroBatch, {**inputs, "causal": True}))
                 except Exception as error:  # models raise what they like
                     raise ValueError(f"{self._name} cannot be tried: {trials.in_one_line(error)}") from error
-                split = states[0].split([len(ids) for ids in texts]) if packed else states
-                parts.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, texts, strict=True)]))
+                split = states[0].split([len(ids) for ids in batch]) if packed else states
+                parts.append(torch.cat([row[: len(ids) // 2] for row, ids in zip(split, batch, strict=True)]))
         return not trials.relative_difference(*parts) <= trials.TOLERANCE
 
 
@@ -137,7 +137,7 @@ class HybridLM(CausalLM):
         """Returns sums over the micro-batch: weighted `loss`, `correct`, and the loss and `correct` of each part."""
         positions, causal = micro_batch["target_positions"], micro_batch["causal_targets"]
         hidden = sparse_head.rows_at(self.encode(micro_batch, positions), positions)
-        chunks = self.scores_of(hidden, micro_batch["targets"], None, positions)
+        chunks = self.score_each(hidden, micro_batch["targets"], None, positions)
         losses, correct = (torch.cat(list(each)) for each in chunks)
         share, terms = micro_batch["causal_share"], []
         sums: Output = {"correct": correct.sum()}

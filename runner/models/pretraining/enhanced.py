@@ -75,8 +75,8 @@ class EnhancedMaskedLM(SparseMaskedLM):
         if "cu_seqlens" not in micro_batch:
             return self.decoder(sentence, embeddings, micro_batch["attention_mask"], seeds)
         mask = unpacked(torch.ones_like(seeds), micro_batch, 0)
-        padded_rows, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
-        return repack(self.decoder(sentence, padded_rows, mask, seeds), micro_batch)
+        padded_embeddings, seeds = unpacked(embeddings, micro_batch, 0.0), unpacked(seeds, micro_batch, 0)
+        return repack(self.decoder(sentence, padded_embeddings, mask, seeds), micro_batch)
 
     def flop_counts(self) -> FlopCounts:
         """Returns the operations, including the decoder's matrices and its attention over every token."""

@@ -53,21 +53,21 @@ class TokenGenerator(SparseMaskedLM):
             ids = micro_batch["input_ids"]
             self._keys = torch.randint(2**62, (ids.numel(),), device=ids.device)
         hidden = rows_at(self.encode(micro_batch, positions), positions)
-        losses, samples = self.scores_of(hidden, micro_batch["targets"], None, positions)
-        return {"loss": sum_chunks(losses), "sampled": torch.cat(list(samples))}
+        losses, tokens = self.score_each(hidden, micro_batch["targets"], None, positions)
+        return {"loss": sum_chunks(losses), "sampled": torch.cat(list(tokens))}
 
-    def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
+    def outcomes(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         """Returns a sampled token [M] for each target at positions [M], from logits [M, V]."""
         mask: Tensor = self.left_out  # type: ignore[assignment]
         rows = max(1, NOISE_AT_ONCE // logits.shape[-1])
         keys = self._keys[positions]
-        samples = [
+        tokens = [
             (widen(part) / self.temperature + gumbel(of, part.shape[-1]))
             .masked_fill_(mask, -torch.inf)
             .argmax(-1)
             for part, of in zip(logits.split(rows), keys.split(rows), strict=True)
         ]
-        return torch.cat(samples)
+        return torch.cat(tokens)
 
 
 def gumbel(keys: Tensor, count: int) -> Tensor:
@@ -87,19 +87,19 @@ def generator_config(config: PretrainedConfig, options: ReplacedTokenDetection) 
     """
     small = copy.deepcopy(config)
     heads, layers = config.num_attention_heads, config.num_hidden_layers
-    num_layers = max(1, round(layers * options.generator_depth))
+    fewer_layers = max(1, round(layers * options.generator_depth))
     fewer = max(1, round(heads * options.generator_size))
     fields: dict[str, object] = {
         "num_attention_heads": fewer,
         "hidden_size": config.hidden_size // heads * fewer,
-        "num_hidden_layers": num_layers,
+        "num_hidden_layers": fewer_layers,
     }
     for name in ("intermediate_size", "hidden_dim", "num_key_value_heads"):
         if isinstance(value := getattr(config, name, None), int):
             fields[name] = max(1, round(value * fewer / heads))
     for name, value in vars(config).items():  # of each layer, such as its kind
         if isinstance(value, list) and len(value) == layers:
-            fields[name] = value[:num_layers]
+            fields[name] = value[:fewer_layers]
     small.update(fields | checked_fields(options.generator or {}, config, "objective.generator"))
     return small
 

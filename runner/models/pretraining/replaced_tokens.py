@@ -78,9 +78,9 @@ class ReplacedTokenDetector(WrappedModel):
         """
         positions, targets = micro_batch["target_positions"], micro_batch["targets"]
         outputs = self.generator(micro_batch)
-        samples, ids = outputs["sampled"], micro_batch["input_ids"]
-        seen = ids.flatten().index_copy(0, positions, samples).view_as(ids)
-        differs = (samples != targets).float()
+        tokens, ids = outputs["sampled"], micro_batch["input_ids"]
+        seen = ids.flatten().index_copy(0, positions, tokens).view_as(ids)
+        differs = (tokens != targets).float()
         labels = torch.zeros_like(ids, dtype=torch.float32).flatten().index_copy(0, positions, differs)
         logits = widen(self.detect({**micro_batch, "input_ids": seen}).flatten())
         counts = self.counts(micro_batch)

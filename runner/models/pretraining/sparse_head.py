@@ -66,16 +66,16 @@ class SparseMaskedLM(WrappedModel):
         return sums
 
     def target_losses(self, micro_batch: MicroBatch, positions: Tensor) -> Scored:
-        """Returns the result of `scores_of` for the targets at positions [N]."""
+        """Returns the result of `score_each` for the targets at positions [N]."""
         shapes = self._fixed_shapes if "cu_seqlens" in micro_batch else None
         if shapes or self._is_filled(micro_batch):
             wider, places = fill(micro_batch, positions, shapes.sizes if shapes else None)
             hidden = shapes.encode(self.arguments(wider)) if shapes else self.encode(wider, places)
             states = rows_at(hidden, places)
-            losses, correct = self.scores_of(states, wider["targets"], wider["target_weights"], places)
+            losses, correct = self.score_each(states, wider["targets"], wider["target_weights"], places)
             return [torch.cat(list(losses))[: len(positions)]], correct
         states = rows_at(self.encode(micro_batch, positions), positions)
-        return self.scores_of(states, micro_batch["targets"], micro_batch.get("target_weights"), positions)
+        return self.score_each(states, micro_batch["targets"], micro_batch.get("target_weights"), positions)
 
     def _is_filled(self, micro_batch: MicroBatch) -> bool:
         """Whether rows are filled to recurring lengths: on a CPU in bf16, in training of a model without dropout."""
@@ -105,13 +105,13 @@ class SparseMaskedLM(WrappedModel):
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor
     ) -> dict[str, Tensor]:
         """Returns sums of `loss` (in fp32) and `correct` over hidden states [N, H] with targets [N] and factors [N]."""
-        losses, correct = self.scores_of(hidden, targets, weights, positions)
+        losses, correct = self.score_each(hidden, targets, weights, positions)
         return {"loss": sum_chunks(losses), "correct": sum_chunks(correct)}
 
-    def scores_of(
+    def score_each(
         self, hidden: Tensor, targets: Tensor, weights: Tensor | None, positions: Tensor, *more: Tensor
     ) -> Scored:
-        """Returns the losses of hidden states [N, H] with targets [N] and factors [N].
+        """Returns the losses of hidden states [N, H] with targets [N] and factors [N], and their `outcomes`, in chunks.
 
         `more` are further tensors [N, ...] for the `token_losses` of a subclass. Dropout of the head depends on the
         targets' `positions` [N], which count tokens row by row.
@@ -170,7 +170,7 @@ class SparseMaskedLM(WrappedModel):
     @property
     def reads_logits(self) -> bool:
         """Whether training reads the logits themselves, not only their cross entropy."""
-        methods = ("logits", "token_losses", "picked")
+        methods = ("logits", "token_losses", "outcomes")
         return any(getattr(type(self), name) is not getattr(SparseMaskedLM, name) for name in methods)
 
     def _score_chunk(
@@ -187,7 +187,7 @@ class SparseMaskedLM(WrappedModel):
                 return linear_cross_entropy(states, layer.weight, layer.bias, targets) * weights, targets[:0]
             losses, logits = (function or self._losses)(hidden, targets, *more)
         with torch.no_grad():
-            outcomes = self.picked(logits, targets, positions)
+            outcomes = self.outcomes(logits, targets, positions)
         return losses * weights, outcomes
 
     def _losses(self, hidden: Tensor, targets: Tensor, *more: Tensor) -> tuple[Tensor, Tensor]:
@@ -216,7 +216,7 @@ class SparseMaskedLM(WrappedModel):
             return torch.equal(logits, functional.linear(inputs, layer.weight, layer.bias))
         return False
 
-    def picked(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
+    def outcomes(self, logits: Tensor, targets: Tensor, positions: Tensor) -> Tensor:
         """Returns whether targets [N] are guessed right by their logits [N, V]; empty in training."""
         return targets[:0] if self.training else logits.argmax(-1) == targets
 

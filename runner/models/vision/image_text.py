@@ -74,8 +74,8 @@ def build_image_text(
         }
     config = AutoConfig.for_model(
         architecture,
-        vision_config=vision | checked_fields(_set_fields(settings.vision_config), defaults.vision_config),
-        text_config=text | checked_fields(_set_fields(settings.text_config), defaults.text_config),
+        vision_config=vision | checked_fields(_without_nulls(settings.vision_config), defaults.vision_config),
+        text_config=text | checked_fields(_without_nulls(settings.text_config), defaults.text_config),
         tie_word_embeddings=True,
         **joint,
     )
@@ -87,7 +87,7 @@ def build_image_text(
     return model
 
 
-def _set_fields(fields: Settings) -> Settings:
+def _without_nulls(fields: Settings) -> Settings:
     """Returns the fields that are set; null stands for the default."""
     return {name: value for name, value in fields.items() if value is not None}
 

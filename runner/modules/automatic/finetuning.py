@@ -199,8 +199,8 @@ class FinetuningModule(AutomaticModule):
             tokenizer, sets = self.tokenizer, getattr(self.datamodule, "sets", {})
             decode = None if tokenizer is None else partial(tokenizer.decode, skip_special_tokens=True)
             predictions = self.task.example_predictions(sets[self.stage]) if self.stage in sets else None
-            totals = SetFigures(self.task, names, decode) if predictions is None else LabelledSet(predictions)
-            self._sets[number] = totals
+            entry = SetFigures(self.task, names, decode) if predictions is None else LabelledSet(predictions)
+            self._sets[number] = entry
         figures = self._sets[number]
         if isinstance(figures, LabelledSet):
             samples = torch.full((len(micro_batch["input_ids"]),), -1, device=self.device)

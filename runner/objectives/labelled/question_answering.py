@@ -90,9 +90,9 @@ class QuestionAnsweringCollator(FlatCollator):
         position = layout.positions(lengths)
         inside = tokenized["char_starts"] >= 0
         begun = inside & (tokenized["char_starts"] <= spans[:, 0])
-        is_end = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
+        reaches_end = inside & (tokenized["char_ends"] >= spans[:, 1]) & (spans[:, 1] >= 0)
         starts = np.maximum.reduceat(np.where(begun, position, -1), first)
-        ends = np.minimum.reduceat(np.where(is_end, position, len(ids)), first)
+        ends = np.minimum.reduceat(np.where(reaches_end, position, len(ids)), first)
         has_answer = (starts >= 0) & (ends < len(ids)) & (starts <= ends)
         return {
             "input_ids": ids,

@@ -131,7 +131,7 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         >>> with checking(lambda config: [config.hydra.launcher._target_]):  # doctest: +SKIP
         ...     hydra.compose("config")
     """
-    compose, begun = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
+    original_load, original_set = ConfigLoaderImpl._load_configuration_impl, HydraConfig.set_config
     utils: Any = hydra.utils
     with ExitStack() as stack:
         errors: list[Exception] = []
@@ -140,7 +140,7 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
         def load(loader: ConfigLoaderImpl, **options: Any) -> DictConfig:
             if errors:
                 raise errors.pop()
-            config = (first and _again(loader, *first.pop(), **options)) or compose(loader, **options)
+            config = (first and _again(loader, *first.pop(), **options)) or original_load(loader, **options)
             _keep_literal(config, "cwd")
             of_mode = options.get("validate_sweep_overrides") is False
             try:
@@ -157,15 +157,15 @@ def checking(check: Callable[[DictConfig], Iterable[str]]) -> Iterator[None]:
 
         def set_config(self: HydraConfig, cfg: DictConfig) -> None:
             _keep_literal(cfg, "output_dir")
-            begun(self, cfg)
+            original_set(self, cfg)
 
         ConfigLoaderImpl._load_configuration_impl = load  # type: ignore[method-assign, assignment]
         HydraConfig.set_config = set_config  # type: ignore[method-assign]
         try:
             yield
         finally:
-            ConfigLoaderImpl._load_configuration_impl = compose  # type: ignore[method-assign]
-            HydraConfig.set_config = begun  # type: ignore[method-assign]
+            ConfigLoaderImpl._load_configuration_impl = original_load  # type: ignore[method-assign]
+            HydraConfig.set_config = original_set  # type: ignore[method-assign]
 
 
 def apply_overrides(overrides: list[Override], config: DictConfig) -> None:

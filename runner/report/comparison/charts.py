@@ -159,7 +159,7 @@ def setting_charts(comparison: Comparison) -> list[Chart]:
     is_log = _is_log(numbers)
     curves = [_line(label or "mean", each, name, i, is_log) for i, (label, each) in enumerate(lines.items())]
     one = "one fold" if comparison.has_folds else "one seed"
-    over = f"mean and standard deviation over {comparison.replicate_kind}" if comparison.has_seeds else one
+    over = f"mean and standard deviation over {comparison.replicate_noun}" if comparison.has_seeds else one
     chart = Chart(
         title, f"by {name}, {over}", curves[:MAX_CURVES], wide=True,
         note=f"The best {MAX_CURVES} of {len(curves)} lines." if len(curves) > MAX_CURVES else "",

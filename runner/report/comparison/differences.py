@@ -190,12 +190,12 @@ def _choose_names(runs: Sequence[Run], contents: Sequence[Values], keys: Sequenc
     others = dict.fromkeys(name for content in contents for name in content)
     targets = [name for name in others if name.endswith("._target_")]
     for name in dict.fromkeys([*targets, *others]):
-        group = name.removesuffix("._target_")
+        setting = name.removesuffix("._target_")
         parts = _parts(runs, names)
         if parts == len(set(keys)) or len(names) == MAX_SETTINGS:
             break
-        if group not in names and _parts(runs, [*names, group]) > parts:
-            names.append(group)
+        if setting not in names and _parts(runs, [*names, setting]) > parts:
+            names.append(setting)
     return names
 
 

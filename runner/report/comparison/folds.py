@@ -115,12 +115,12 @@ def write_folds(folder: Path, comparison: Comparison, folds: list[Joined]) -> No
 
 
 def _setting(comparison: Comparison, number: int, folds: list[Joined]) -> dict[str, object]:
-    group = comparison.settings[number]
+    setting = comparison.settings[number]
     return {
-        "setting": group.label,
-        "values": group.values,
-        "runs": len(group.figures),
-        **group.spread._asdict(),
+        "setting": setting.label,
+        "values": setting.values,
+        "runs": len(setting.figures),
+        **setting.spread._asdict(),
         "seeds": [
             {
                 "seed": each.seed,

@@ -45,7 +45,7 @@ def variance_explained(comparison: Comparison) -> Importance | None:
     sentence = (
         f"The share of the variance of the {comparison.goal.title} over {len(runs)} runs that each setting explains "
         "alone (ANOVA: the sum of squares between its values over the total); the rest is combinations of settings, "
-        f"{comparison.replicate_kind} and chance."
+        f"{comparison.replicate_noun} and chance."
     )
     return Importance(dict(sorted(shares.items(), key=lambda share: -share[1])), by_luck, sentence)
 

@@ -173,6 +173,6 @@ def _curves(comparison: Comparison) -> list[Part]:
         if count > 1 and any(comparison.runs[i].series for i in comparison.settings[number].runs)
     }
     subject = f"the best {len(colours)} of {count} settings" if len(colours) < count else "all settings"
-    note = f"Means over {comparison.replicate_kind} of {subject}." if draws_means(comparison) else ""
+    note = f"Means over {comparison.replicate_noun} of {subject}." if draws_means(comparison) else ""
     charts = page.charts(curve_charts(comparison), names)
     return [page.note(note), charts] if charts else []

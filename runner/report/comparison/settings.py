@@ -100,7 +100,7 @@ class Comparison:
             self.verdicts.append(NARROW)
 
     @property
-    def replicate_kind(self) -> str:
+    def replicate_noun(self) -> str:
         """What means are taken over, such as `seeds`, in words."""
         if not self.has_folds:
             return "seeds"
@@ -121,8 +121,8 @@ class Comparison:
         """Returns the settings with a value, of a kind or of all; the best first, settings with a failed run last."""
         sign = -1 if self.goal.larger_is_better else 1
         have = [i for i, each in enumerate(self.settings) if each.figures and kind in (None, each.kind)]
-        failures = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
-        return sorted(have, key=lambda i: (failures[i], sign * (self.settings[i].spread.mean or 0.0)))
+        has_failed = {i: any(self.runs[run].state == "failed" for run in self.settings[i].runs) for i in have}
+        return sorted(have, key=lambda i: (has_failed[i], sign * (self.settings[i].spread.mean or 0.0)))
 
     def _equal(self, kind: int) -> list[int]:
         """Returns the best setting of a kind, and all settings with exactly the same mean."""

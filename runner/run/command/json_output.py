@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
 
-_documents: ContextVar[list[str] | None] = ContextVar("_held", default=None)
-"""The document of the command that runs; None where its answer is for people."""
+_documents: ContextVar[list[str] | None] = ContextVar("_documents", default=None)
+"""The documents of the running command; None if its answer is for people."""
 
 
 def add_json_argument(parser: Any) -> None:

@@ -154,8 +154,8 @@ def _own_key(file: Path) -> bytes:
             if not (key := _key_in(file)):
                 key = secrets.token_bytes(KEY_BYTES)
                 with replacing(file) as temporary:
-                    new = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-                    with open(new, "wb") as stream:
+                    descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+                    with open(descriptor, "wb") as stream:
                         stream.write(key)
     return key
 

@@ -52,28 +52,28 @@ def _content(name: str, loader: ConfigLoader, above: Sequence[str] = ()) -> dict
         available = ", ".join(names) + suggest(name, names)
         raise ValueError(f"there is no suite {name!r}; name a YAML file, or one of: {available}")
     try:
-        suite = yaml.safe_load(text)
+        spec = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ValueError(f"suite {name}: no valid YAML: {' '.join(str(error).split())}") from None
-    fields.check_mapping(f"suite {name}", suite, (*fields.OF_SUITES, *fields.SHARED))
-    return merge(_content(str(suite["base"]), loader, [*above, name]), suite) if suite.get("base") else suite
+    fields.check_mapping(f"suite {name}", spec, (*fields.OF_SUITES, *fields.SHARED))
+    return merge(_content(str(spec["base"]), loader, [*above, name]), spec) if spec.get("base") else spec
 
 
-def merge(base: Mapping[str, Any], suite: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a suite's fields merged over the fields of its base.
 
     Example:
         >>> merge({"seeds": 3, "tasks": {"a": {"keep": 1}, "b": {}}}, {"tasks": {"a": {"seeds": 1}, "b": None}})
         {'seeds': 3, 'tasks': {'a': {'keep': 1, 'seeds': 1}}}
     """
-    merged_tasks, changes = dict(base.get("tasks") or {}), suite.get("tasks") or {}
+    merged_tasks, changes = dict(base.get("tasks") or {}), spec.get("tasks") or {}
     if not isinstance(changes, Mapping):
-        return {**base, **suite}  # the error is told where tasks are read
+        return {**base, **spec}  # the error is told where tasks are read
     for name, task in changes.items():
         both = isinstance(task, Mapping) and isinstance(merged_tasks.get(name), Mapping)
         merged_tasks[name] = {**merged_tasks[name], **task} if both else task
     tasks = {name: task for name, task in merged_tasks.items() if changes.get(name, task) is not None}
-    return {**base, **suite, "tasks": tasks}
+    return {**base, **spec, "tasks": tasks}
 
 
 def chosen_tasks(suite: fields.Suite, names: Sequence[str]) -> fields.Suite:

@@ -177,8 +177,8 @@ def _check_starts(where: str, tasks: Mapping[str, Task]) -> None:
 
 def _summary(where: str, value: Any, tasks: Mapping[str, Task]) -> dict[str, tuple[str, ...]]:
     summary = {"mean": list(tasks)} if value is None else value
-    lists = isinstance(summary, Mapping) and all(isinstance(n, list) and n for n in summary.values())
-    _expect(lists, where, "summary", value, "lists of tasks by the names of their means")
+    are_lists = isinstance(summary, Mapping) and all(isinstance(n, list) and n for n in summary.values())
+    _expect(are_lists, where, "summary", value, "lists of tasks by the names of their means")
     for mean, names in summary.items():
         check_names(f"{where}: summary.{mean}", names, tasks, "; the tasks are:")
         if mean in tasks:

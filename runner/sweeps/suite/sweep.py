@@ -40,7 +40,7 @@ class Standing(NamedTuple):
     the others continues, ranked by the mean validation metric so far; in a tie, the earlier setting in the grid wins.
     """
 
-    cells: list[Cell]
+    next_cells: list[Cell]
     """Jobs to run next; empty once the setting is chosen, or all have failed."""
     losers: list[int]
     """Settings that get no more seeds."""
@@ -60,7 +60,7 @@ def standing(
     """Returns the progress and the next jobs; `figures` has the validation metric of each ended job, None if it failed.
 
     Example:
-        >>> standing(2, 2, 0.5, True, {(0, 0): 0.7, (1, 0): 0.8}).cells
+        >>> standing(2, 2, 0.5, True, {(0, 0): 0.7, (1, 0): 0.8}).next_cells
         [(1, 1)]
         >>> standing(2, 2, 0.5, True, {(0, 0): 0.7, (1, 0): 0.8, (1, 1): 0.6}).winner
         1
@@ -163,7 +163,7 @@ class SuiteSweep(JobSweeper):
         for model in self.models:
             for task in self.suite.tasks.values():
                 if task.start_from is None or self._chosen_run(model, task.start_from) is not None:
-                    cells = self._standing(model, task).cells
+                    cells = self._standing(model, task).next_cells
                     places += [Place(model, task.name, *each) for each in cells]
         return [each for each in places if each not in self.jobs]
 
@@ -247,8 +247,8 @@ class SuiteSweep(JobSweeper):
         jobs = self._jobs_of(model, task)
         if task.start_from and not jobs:
             return f"waits for {task.start_from}"
-        if state.cells:
-            open_jobs = [job for each, job in jobs.items() if each[2:] in state.cells]
+        if state.next_cells:
+            open_jobs = [job for each, job in jobs.items() if each[2:] in state.next_cells]
             why = next((problem for job in open_jobs if (problem := problem_of(job.folder))), "")
             return "not done yet" + (f": {open_jobs[0].folder.path.name}: {why}" if why else "")
         for job in jobs.values():

@@ -150,7 +150,7 @@ class MultipleChoice(Task):
     second = "choices_column"
 
     def reader_state(self, config: PretrainedConfig) -> Learnt:
-        """Assumes that labels are numbers of choices from 0."""
+        """Returns the state for labels that are numbers of choices from 0."""
         return {"told_by": "number", "first": 0}
 
     def load(self, path: str) -> PreTrainedModel:

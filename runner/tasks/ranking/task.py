@@ -71,7 +71,7 @@ class RankingReader(ListReader):
             values[self.choices_column] = candidates = list(chain(relevant, *others))
             values[self.label_column] = [float(n < len(relevant)) for n in range(len(candidates))]
             return None, values
-        is_list = isinstance(self.raw_items(row), list | Mapping)
+        is_list = isinstance(self.raw_choices(row), list | Mapping)
         if is_list or not isinstance(values.get(self.choices_column), str):
             return None, values
         query = row.text(self.text_column, "data.text_column")

@@ -60,7 +60,7 @@ def test_a_folder_is_read_as_beir_reads_it(tmp_path: Path) -> None:
     assert len(found.passages) == PASSAGES + 1
     assert found.num_left_out == 2
     assert (found.relevant[1], found.grades and found.grades[1]) == ([16, 21], [1.0, 2.0])
-    assert found.own_passages == [-1, -1, -1, PASSAGES, *[-1] * 6]
+    assert found.excluded_passages == [-1, -1, -1, PASSAGES, *[-1] * 6]
     assert len(data.sets["val/validation"].queries) == 3
 
 

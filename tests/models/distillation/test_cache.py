@@ -100,14 +100,14 @@ def test_a_student_learns_the_same_from_the_cache(kind: str, layout: str) -> Non
         batch = collator({**flat, "packed": True})
     expected = student(batch)["loss"]
     student.before_training(data, {"objective.teacher": "a"}, 0)
-    assert student.cache is None, "not unless it is asked for"
+    assert student.teacher_outputs is None, "not unless it is asked for"
     student.options.cache_teacher = True
     with in_fp32():
         student.before_training(data, {"objective.teacher": "a"}, 0)
     student.learn_from(teacher_of(collator, seed=2), student.options)  # which is not asked again
     assert_close(student(batch)["loss"], expected, rtol=1e-5, atol=1e-5)
-    assert "cache" not in student.state_dict()
-    student.cache = None
+    assert "teacher_outputs" not in student.state_dict()
+    student.teacher_outputs = None
     if layout == "packed":
         student.teacher.pack_rows()
     assert float((student(batch)["loss"] - expected).detach().abs()) > 1e-5, "the other says other things"

@@ -23,7 +23,7 @@ def play(
     """Runs what is wanted, stage by stage, until nothing is."""
     figures: Figures = {}
     stages = []
-    while wanted := standing(settings, seeds, keep, larger, figures).cells:
+    while wanted := standing(settings, seeds, keep, larger, figures).next_cells:
         assert not {*wanted} & {*figures}
         stages.append(wanted)
         figures |= {place: truth[place] for place in wanted}

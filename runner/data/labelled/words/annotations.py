@@ -189,7 +189,7 @@ def task_of(
 
 def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Yields the results that mark an entity, from a task's first annotation that was not cancelled."""
-    results = items[0].get("result") if _texts(values) and (items := _annotations(values)) else None
+    results = entries[0].get("result") if _texts(values) and (entries := _annotations(values)) else None
     for one in results if isinstance(results, list) else ():
         is_mark = isinstance(one, Mapping) and str(one.get("type", "labels")).endswith("labels")
         if is_mark and isinstance(value := one.get("value"), Mapping) and "start" in value:
@@ -199,8 +199,8 @@ def _entity_results(values: Mapping[str, object]) -> Iterator[Mapping[str, objec
 def _annotations(values: Mapping[str, object]) -> list[Mapping[str, object]]:
     """Returns the annotations of a task that were not cancelled."""
     annotations = values.get("annotations", values.get("completions"))
-    items = annotations if isinstance(annotations, list) else []
-    return [one for one in items if isinstance(one, Mapping) and not one.get("was_cancelled")]
+    entries = annotations if isinstance(annotations, list) else []
+    return [one for one in entries if isinstance(one, Mapping) and not one.get("was_cancelled")]
 
 
 def is_contested(values: Mapping[str, object]) -> bool:

@@ -95,9 +95,9 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
     ) -> None:
         self.text_column, self.label_column, self.id_column = text_column, label_column, id_column
         self.tag_columns = named_columns(tag_columns)
-        label_names = labels or {}
-        is_mapping = isinstance(label_names, Mapping)
-        unknown = [name for name in label_names if name not in self.tag_columns] if is_mapping else []
+        labels_by_name = labels or {}
+        is_mapping = isinstance(labels_by_name, Mapping)
+        unknown = [name for name in labels_by_name if name not in self.tag_columns] if is_mapping else []
         if unknown or not is_mapping:
             problem = f"names {unknown[0]!r}" if is_mapping else "is a list"
             raise ValueError(
@@ -105,7 +105,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                 f"{{{next(iter(self.tag_columns))}: [A, B]}}"
             )
         self.readers = {
-            name: TokenClassificationReader(text_column, column, id_column, label_names.get(name))
+            name: TokenClassificationReader(text_column, column, id_column, labels_by_name.get(name))
             for name, column in self.tag_columns.items()
         }
         self.frequent: dict[str, dict[str, str]] = {}
@@ -116,7 +116,7 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
 
     def arranged(self, rows: Rows) -> Rows:
         """Joins the labels of all columns in `label_column`, and splits a text into words with their places."""
-        new_rows, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
+        arranged_rows, cuts_signs = [], next(iter(self.readers.values())).cuts_signs
         for row in rows.rows:
             columns: dict[str, object] = {}
             labels = {name: to_python(row.values.get(column)) for name, column in self.tag_columns.items()}
@@ -128,8 +128,8 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                 places = word_places(text, cuts_signs)
                 words = [text[start:end] for start, end in places]
                 columns |= {TEXT: text, OFFSETS: places, self.text_column: words}
-            new_rows.append(row._replace(values={**row.values, **columns}))
-        return rows._replace(rows=new_rows)
+            arranged_rows.append(row._replace(values={**row.values, **columns}))
+        return rows._replace(rows=arranged_rows)
 
     def examples(self, rows: Rows, labelled: bool) -> list[TaggedSentence]:
         sentences, classes = [], {name: reader.class_names(rows) for name, reader in self.readers.items()}

@@ -117,32 +117,32 @@ def annotations_of(
     be an entity's own text. Raises BadRow for an entity in another form.
     """
     text = next((v for n in (text_column, "text", "data") if isinstance(v := values.get(n), str)), None)
-    items = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
+    entries = next((values[n] for n in (label_column, *LISTS) if isinstance(values.get(n), list)), None)
     if isinstance(values.get("data"), Mapping):
-        text, items = task_of(where, values, text_column, choice)
+        text, entries = task_of(where, values, text_column, choice)
     if text is None:
         return None
-    if items is None and any(name in values for name in SIGNED):
-        items = []
+    if entries is None and any(name in values for name in SIGNED):
+        entries = []
     names = OWN if rule is LabelRule.AS_NAMED else ()
-    return Annotated(text, None if items is None else [_mark(where, text, one, names) for one in items])
+    return Annotated(text, None if entries is None else [_mark(where, text, one, names) for one in entries])
 
 
-def _mark(where: str, text: str, item: object, names: Sequence[str]) -> Mark:
+def _mark(where: str, text: str, entity: object, names: Sequence[str]) -> Mark:
     """Reads an entity of a text, in any form."""
     start = end = label = own_text = None
     others: Sequence[object] = ()
-    if isinstance(item, Mapping):
-        start, end = (item.get(name, item.get(f"{name}_offset")) for name in ("start", "end"))
-        label, own_text = item.get("label", item.get("labels")), item.get("text")
-        others = [item.get(name) for name in names]
-    elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) >= 3:
-        start, end, label, *others = item[: 4 if names else 3]
+    if isinstance(entity, Mapping):
+        start, end = (entity.get(name, entity.get(f"{name}_offset")) for name in ("start", "end"))
+        label, own_text = entity.get("label", entity.get("labels")), entity.get("text")
+        others = [entity.get(name) for name in names]
+    elif isinstance(entity, Sequence) and not isinstance(entity, str) and len(entity) >= 3:
+        start, end, label, *others = entity[: 4 if names else 3]
     if isinstance(label, list) and len(label) == 1:
         label = label[0]
     if type(start) is not int or type(end) is not int or not isinstance(label, str) or not label:
         form = "expected [start, end, label], or a mapping of start, end and label"
-        raise BadRow(where, f"{item!r:.80} is no entity: {form}", "no entity")
+        raise BadRow(where, f"{entity!r:.80} is no entity: {form}", "no entity")
     texts = [own_text, *(one for one in others if isinstance(one, str) and one in text)]
     return Mark(start, end, label, next((one for one in texts if isinstance(one, str) and one.strip()), None))
 

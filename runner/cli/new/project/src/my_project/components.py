@@ -26,10 +26,10 @@ class EveryNthCollator(Collator):
         """Masked `input_ids` and `labels` of padded rows [B, T]."""
         ids = tokenized["input_ids"]
         ordinary = (tokenized["attention_mask"] == 1) & ~torch.from_numpy(self.is_special)[ids]
-        targets = ordinary & (ordinary.cumsum(1) % self.nth == 0)
+        is_target = ordinary & (ordinary.cumsum(1) % self.nth == 0)
         return {
-            "input_ids": ids.masked_fill(targets, self.mask_token_id),
-            "labels": ids.masked_fill(~targets, -100),
+            "input_ids": ids.masked_fill(is_target, self.mask_token_id),
+            "labels": ids.masked_fill(~is_target, -100),
         }
 
     def task_model(self, pretrained: PreTrainedModel) -> TaskModel:
