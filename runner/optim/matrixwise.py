@@ -16,7 +16,7 @@ from tiryns.runner.optim.groups import Group, Groups, holds_hidden_matrices
 from tiryns.runner.optim.shared_settings import Pair, optimizer
 
 
-@optimizer(conf.GaLore, decoupled=True, matrices_apart=True)
+@optimizer(conf.GaLore, decoupled=True, matrices_apart=True, shapes=("rank", "projection_type"))
 def galore(groups: Groups, betas: Pair, eps: float, **projection: Any) -> Optimizer:
     """GaLore: AdamW in a space of `rank` dimensions for hidden matrices, plain AdamW for all other parameters."""
     kinds = ("std", "reverse_std", "right", "left", "full")
@@ -51,7 +51,7 @@ def normuon(groups: Groups, ns_steps: int, **settings: Any) -> Optimizer:
     return LongSideNorMuon(_for_muon(groups), ns_steps=ns_steps, ns_coeffs=coefficients(ns_steps), **settings)
 
 
-@optimizer(conf.Shampoo, decoupled=True)
+@optimizer(conf.Shampoo, decoupled=True, shapes=("block_size", "no_preconditioning_for_layers_with_dim_gt"))
 def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     """Shampoo in blocks; each tensor's step has the length of a simpler optimizer's step (arXiv 2002.09018).
 
@@ -71,7 +71,7 @@ def shampoo(groups: Groups, **settings: Any) -> Optimizer:
     )  # fmt: skip
 
 
-@optimizer(conf.Soap, decoupled=True, matrices_apart=True)
+@optimizer(conf.Soap, decoupled=True, matrices_apart=True, shapes=("max_precondition_dim",))
 def soap(groups: Groups, max_precondition_dim: int, **settings: Any) -> Optimizer:
     """SOAP; its first step only measures the gradient and changes nothing."""
     from pytorch_optimizer import SOAP
@@ -90,7 +90,7 @@ def sophiah(groups: Groups, **settings: Any) -> Optimizer:
     return LoopSophiaH(groups, **settings)
 
 
-@optimizer(conf.SPlus, matrices_apart=True)
+@optimizer(conf.SPlus, matrices_apart=True, shapes=("max_dim",))
 def splus(groups: Groups, max_dim: int, **settings: Any) -> Optimizer:
     """SPlus; the loop must evaluate and export inside `loop_needs(optimizer).evaluation`."""
     from tiryns.runner.optim.algorithms.adapted import LoopSPlus

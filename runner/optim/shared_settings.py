@@ -3,7 +3,7 @@
 When saved state is loaded, the present settings stay, and the state of another optimizer is refused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from itertools import chain
@@ -80,6 +80,7 @@ def optimizer(
     matrices_apart: bool = False,
     lr_of_others: str | None = None,
     decoupled: bool = False,
+    shapes: Sequence[str] = (),
 ) -> Callable[[Callable[..., Optimizer]], Callable[..., Optimizer]]:
     """Turns a function of parameter groups and settings into a function that makes an optimizer for a model.
 
@@ -93,6 +94,7 @@ def optimizer(
         matrices_apart: Whether hidden matrices get their own groups (`holds_hidden_matrices`).
         lr_of_others: Name of the function's setting with the peak rate of all parameters but hidden matrices.
         decoupled: Whether decay shrinks each weight by lr * weight_decay of itself, apart from the update.
+        shapes: The function's settings that the shapes of its state depend on: they cannot change at a resume.
 
     Example:
         >>> import torch
@@ -135,6 +137,7 @@ def optimizer(
                 CautiousDecay(instance)
             for group in instance.param_groups:
                 group["optimizer"] = f"{name} 8-bit" if values["quantized"] else name
+                group |= {"shapes": {n: values[n] for n in shapes}} if shapes else {}
             instance.register_load_state_dict_pre_hook(_with_present_settings)
             return instance
 
@@ -178,6 +181,13 @@ def check_same(optimizer: Optimizer, saved_groups: Groups) -> None:
     other = saved_groups[0].get("optimizer", kind) if saved_groups else "none"
     if other != kind:
         raise ValueError(f"the saved state is of the optimizer {other}, this run has {kind}; use the same")
+    shapes = optimizer.param_groups[0].get("shapes", {})
+    for name, value in saved_groups[0].get("shapes", shapes).items() if saved_groups else ():
+        if shapes[name] != value:
+            raise ValueError(
+                f"{kind} was saved with {name}={value}, this run has {shapes[name]}: its state has other shapes; "
+                f"resume with optimizer.{name}={value}"
+            )
     names = [list(group["param_names"]) for group in optimizer.param_groups]
     saved_names = [list(group.get("param_names", [])) for group in saved_groups]
     if names == saved_names:

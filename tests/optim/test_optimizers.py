@@ -153,6 +153,19 @@ def test_the_state_of_another_optimizer_is_refused(quantized: bool) -> None:
         make("adamw", quantized, model, layer_decay=0.5).load_state_dict(saved)
 
 
+SHAPING = {"galore": "rank", "shampoo": "block_size", "soap": "max_precondition_dim", "splus": "max_dim"}
+
+
+@pytest.mark.parametrize(("name", "setting"), SHAPING.items())
+def test_a_setting_that_shapes_the_state_stays_at_a_resume(name: str, setting: str) -> None:
+    weight = torch.nn.Parameter(torch.ones(16, 16))
+    first, second = (get_optimizer(name, [("layer.0.w", weight)], {setting: n}) for n in (4, 8))
+    with pytest.raises(ValueError, match=rf"this run has 8: .* resume with optimizer\.{setting}=4"):
+        second.load_state_dict(first.state_dict())
+    del first.param_groups[0]["shapes"]  # as an older version saved it
+    second.load_state_dict(first.state_dict())
+
+
 def test_an_unknown_setting_is_an_error_that_knows_what_was_meant() -> None:
     for name in NAMES:
         with pytest.raises(ValueError, match=f"optimizer.typo_arg: {name} has "):
