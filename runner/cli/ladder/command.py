@@ -80,16 +80,18 @@ def _train(arguments: Namespace) -> Path:
     factors, seeds = ((1.0,), 1) if arguments.coordinates else (FACTORS, arguments.seeds)
     rates = arguments.rates or [factor * config.optimizer.lr for factor in factors]
     train_sweep(folder, _sweep(words, config.model, arguments.widths, rates, seeds), "ladder")
-    if arguments.next and not arguments.coordinates:
-        record = read_json(folder / LADDER, {})
+    if width := arguments.next:
+        results, record = ladder_in(folder, arguments.metric, arguments.of), read_json(folder / LADDER, {})
         predictions = record.setdefault("predictions", {})
-        if (one := predictions.get(str(arguments.next))) is None:
-            results = ladder_in(folder, arguments.metric, arguments.of)
-            one = predictions[str(arguments.next)] = predict(results, arguments.next, arguments.widths, seeds)
+        if (one := predictions.get(str(width))) is None:
+            one = predictions[str(width)] = predict(results, width, arguments.widths, seeds)
             write_atomically(folder / LADDER, json.dumps(record, indent=1))
+        elif width not in [each["width"] for each in results["predictions"]]:
+            problem = f"width {width} was predicted by {one['figure']} of {one.get('of', SIZES[0])}"
+            raise ValueError(f"{problem} before it was trained: give that --metric and --of")
         values = ",".join(f"{name}:{one[name]}" for name in ("figure", "value", "low", "high"))
         words.append(f"+callback.prediction={{_target_:runner.callbacks.Prediction,{values}}}")
-        train_sweep(folder, _sweep(words, config.model, [arguments.next], [one["rate"]], seeds), "ladder")
+        train_sweep(folder, _sweep(words, config.model, [width], [one["rate"]], seeds), "ladder")
     return folder
 
 
@@ -117,6 +119,10 @@ def _check(arguments: Namespace, model: DictConfig) -> None:
     least = 2 if arguments.coordinates else 3
     if len(set(arguments.widths)) < least:
         raise ValueError(f"--widths: expected {least} widths or more, such as 64,128,256")
+    if arguments.coordinates and (arguments.next or len(arguments.rates or [0]) > 1):
+        raise ValueError(
+            "--coordinates compares widths at one rate: leave out --next, and all --rates but one"
+        )
     if arguments.rates and len(set(arguments.rates)) < 3 and not arguments.coordinates:
         raise ValueError("--rates: expected three rates or more, as the best rate must lie between others")
     if arguments.seeds < 1 or (arguments.coordinates or 1) < 1:

@@ -35,6 +35,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Results:
         raise ValueError(f"{key} is better if larger, but the law is for losses: choose a loss with --metric")
     rungs = [_rung(width, list(group), key, of) for width, group in groupby(runs, _width)]
     predictions = [*read_json(folder / LADDER, {}).get("predictions", {}).values()]
+    of_metric = [one for one in predictions if (one["figure"], one.get("of", SIZES[0])) == (key, of)]
     next_widths = [one["width"] for one in predictions]
     basis = [r for r in rungs if r["width"] not in next_widths or len({row["rate"] for row in r["runs"]}) > 1]
     width, size, rate, loss = _columns(basis, "width", "size", "rate", "loss")
@@ -42,7 +43,7 @@ def ladder_in(folder: Path, metric: str | None, of: str) -> Results:
         "folder": str(folder), "figure": key, "of": of, "widths": basis,
         "transfer": law.transfer(width, rate)._asdict() if len(width) > 1 else None,
         "law": fit._asdict() if (fit := law.law_of(size, loss)) else None,
-        "predictions": [_outcome(one, rungs) for one in predictions], "coordinates": _coordinates(runs),
+        "predictions": [_outcome(one, rungs) for one in of_metric], "coordinates": _coordinates(runs),
     }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def predict(results: Results, width: int, widths: Sequence[int], seeds: int) -> 
     hidden, sizes, rates, losses, scatter = _columns(rungs, "width", "size", "rate", "loss", "deviation")
     size = round(float(np.polyval(np.polyfit(hidden, sizes, 2), width)))  # both sizes are of second degree
     prediction = law.predict(sizes, losses, float(np.sqrt(np.mean(np.square(scatter)))), size)
-    entry = {"width": width, "figure": results["figure"], "size": size, "seeds": seeds}
+    entry = {"width": width, "figure": results["figure"], "of": results["of"], "size": size, "seeds": seeds}
     return {**entry, "rate": law.rate_at(width, hidden, rates), **prediction._asdict()}
 
 

@@ -113,6 +113,9 @@ def test_prediction_stands_before_the_run_and_is_kept(
     told = yaml.safe_load(word.partition("=")[2].replace(":", ": ").replace(",", ", "))
     assert (told["figure"], told["value"]) == (KEY, before["value"])
     assert ladder(tmp_path, str(noted.parent)).stdout.count("inside") == 1
+    for other in (["--metric", "objective"], ["--of", "flops"]):
+        assert "predicted" not in ladder(tmp_path, str(noted.parent), *other).stdout
+        assert "was predicted by" in refused(tmp_path, *ARGUMENTS, "--next", "512", *other)
     content = json.loads(noted.read_text())
     content["predictions"]["512"] |= {"value": 1.0, "low": 0.9, "high": 1.1}
     noted.write_text(json.dumps(content))
@@ -160,6 +163,11 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
         (["--widths", "64,128"], "--widths: expected 3 widths or more"),
         (["--rates", "1e-3,2e-3"], "--rates: expected three rates or more"),
         (["--next", "64"], "--next 64 is one of --widths"),
+        (
+            ["--coordinates", "5", "--next", "512"],
+            "--coordinates compares widths at one rate: leave out --next",
+        ),
+        (["--coordinates", "5", "--rates", "1e-3,2e-3"], "at one rate"),
         (["--seeds", "0"], "--seeds and --coordinates must be 1 or more"),
         (["model=pretrained", "model.name_or_path=x"], "a ladder builds its models"),
         (["seed=3"], "seed=3: the command gives seed itself"),
