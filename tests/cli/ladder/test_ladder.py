@@ -163,10 +163,7 @@ def test_width_whose_best_rate_is_at_an_end_is_named(
         (["--widths", "64,128"], "--widths: expected 3 widths or more"),
         (["--rates", "1e-3,2e-3"], "--rates: expected three rates or more"),
         (["--next", "64"], "--next 64 is one of --widths"),
-        (
-            ["--coordinates", "5", "--next", "512"],
-            "--coordinates compares widths at one rate: leave out --next",
-        ),
+        (["--coordinates", "5", "--next", "512"], "compares widths at one rate: leave out --next"),
         (["--coordinates", "5", "--rates", "1e-3,2e-3"], "at one rate"),
         (["--seeds", "0"], "--seeds and --coordinates must be 1 or more"),
         (["model=pretrained", "model.name_or_path=x"], "a ladder builds its models"),

@@ -16,15 +16,13 @@ MODULES = [
     if ">>>" in (ROOT / path).read_text() and path.parts[:3] != ("runner", "cli", "new")
 ]
 
-READ_THE_LIBRARY = {
-    f"tiryns.runner.data.demo.stdlib_{name}" for name in ("choices", "pairs", "tasks", "text")
-}
+OF_STDLIB = {f"tiryns.runner.data.demo.stdlib_{name}" for name in ("choices", "pairs", "tasks", "text")}
 
 OF_FILES = ("PretrainingModule", "PretrainingDataModule", "FinetuningModule", "FinetuningDataModule")
 """Examples with files that a reader has; `tests/documented/test_lightning_page.py` runs them."""
 
 
-@pytest.mark.parametrize("name", few_of(MODULES, {*MODULES} - READ_THE_LIBRARY))
+@pytest.mark.parametrize("name", few_of(MODULES, {*MODULES} - OF_STDLIB))
 def test_examples_of_docstrings_hold(
     name: str, here: Path, options: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
