@@ -134,7 +134,7 @@ def entered(*words: str) -> list[tuple[str, str]]:
         text = write_text(Path(scratch) / "text.txt")
         out = Path(scratch) / "entered.json"
         command = [sys.executable, "-c", TRACED, str(ROOT), str(out), *SMALL, f"data.source={text}", *words]
-        alone = {**os.environ, "TIRYNS_CACHE": scratch, "CUDA_VISIBLE_DEVICES": ""}
+        alone = {**os.environ, "PYTHONPATH": str(ROOT), "TIRYNS_CACHE": scratch, "CUDA_VISIBLE_DEVICES": ""}
         subprocess.run(command, cwd=scratch, env=alone, capture_output=True, check=True)
         return [(file, function) for file, function in json.loads(out.read_text())]
 
