@@ -181,12 +181,12 @@ def check_same(optimizer: Optimizer, saved_groups: Groups) -> None:
     other = saved_groups[0].get("optimizer", kind) if saved_groups else "none"
     if other != kind:
         raise ValueError(f"the saved state is of the optimizer {other}, this run has {kind}; use the same")
-    shapes = optimizer.param_groups[0].get("shapes", {})
-    for name, value in saved_groups[0].get("shapes", shapes).items() if saved_groups else ():
-        if shapes[name] != value:
+    saved_shapes = saved_groups[0].get("shapes", {})
+    for name, value in optimizer.param_groups[0].get("shapes", {}).items():
+        if (former := saved_shapes.get(name, value)) != value:
             raise ValueError(
-                f"{kind} was saved with {name}={value}, this run has {shapes[name]}: its state has other shapes; "
-                f"resume with optimizer.{name}={value}"
+                f"{kind} was saved with {name}={former}, this run has {value}: its state has other shapes; "
+                f"resume with optimizer.{name}={former}"
             )
     names = [list(group["param_names"]) for group in optimizer.param_groups]
     saved_names = [list(group.get("param_names", [])) for group in saved_groups]
