@@ -1,4 +1,4 @@
-"""The part "As a library" and the docstrings of the documented names hold: their examples are run."""
+"""The part "As a library" holds: its blocks are run. Each module of documented names has an example."""
 
 from pathlib import Path
 
