@@ -3,7 +3,7 @@
 import os
 import sys
 import sysconfig
-from functools import cache, lru_cache
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,8 +49,9 @@ def _place_of(module: str) -> Path:
 def own_modules() -> dict[str, str]:
     """Returns the digest of each imported file that belongs neither to the program, an installed package, nor Python."""
     files = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
-    paths = map(Path, _not_installed(frozenset(files), os.getcwd()))
-    states = {path: path.stat() for path in paths if path.is_file() and "hydra_plugins" not in path.parts}
+    absolute = (file if file.startswith(os.sep) else os.path.join(os.getcwd(), file) for file in files)
+    own = map(Path, sorted(filter(None, map(_own_path, absolute))))
+    states = {path: path.stat() for path in own if path.is_file() and "hydra_plugins" not in path.parts}
     return {str(path): _digest(path, state.st_mtime_ns, state.st_size) for path, state in states.items()}
 
 
@@ -60,14 +61,19 @@ def _digest(path: Path, *state: int) -> str:
     return file_digest(path)
 
 
-@lru_cache(1)  # the jobs of a sweep import nothing new
-def _not_installed(files: frozenset[str], here: str) -> list[str]:
-    """Returns the user's own files among thousands of module files, whose paths may be relative to the folder `here`."""
+@cache  # the jobs of a sweep import nothing new
+def _own_path(file: str) -> str:
+    """Returns the real path of a module's file from its absolute path, or "" if the file is installed."""
+    path = _real(os.path.normpath(file)) if file.endswith(".py") else ""
+    return "" if path.startswith(_installed()) else path
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    """Returns how the paths of the program's, the packages' and Python's files begin."""
     folders = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
     libraries = map(Path, sysconfig.get_paths().values())
-    prefixes = tuple(f"{folder.resolve()}{os.sep}" for folder in (*libraries, *folders))
-    places = (os.path.normpath(os.path.join(here, path)) for path in files if path.endswith(".py"))
-    return [path for path in sorted({*map(_real, places)}) if not path.startswith(prefixes)]
+    return tuple(f"{folder.resolve()}{os.sep}" for folder in (*libraries, *folders))
 
 
 @cache
