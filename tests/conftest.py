@@ -8,13 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import nullcontext
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from subprocess import CompletedProcess, Popen
 from typing import Any
 
 import pytest
+from _pytest.logging import catching_logs
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.support.precision import BF16, PRECISION, as_in_training, in_fp64
 from tests.support.processes import ROOT, WarmPopen, be_test_process, nursery, process, warm_process
@@ -26,8 +28,11 @@ pytest_plugins = ["tests.support.needs.skips"]
 
 # The same examples every time, in any time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
-settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+constants: Any = providers
+# Examples would be made of the constants of all modules that are imported, and change with any line of them.
+constants._get_local_constants = lambda: constants._local_constants
 
 os.environ |= {
     "HF_HUB_OFFLINE": "1",
@@ -72,13 +77,47 @@ def keep_few_rows(items: Iterable[pytest.Item]) -> None:
 
 WHOLE_RUNS = ("runs", "cli", "sweeps", "launch", "loop", "logging", "checkpoints", "inference", "config")
 """Folders of tests that start the program."""
+APART = ("tests/cli/test_reproduced_recipes.py", "tests/recipes/test_published.py")
+"""Long files whose tests share nothing: they come first, and each worker takes one test at a time."""
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Lets a worker have whole files with `--dist loadfile`, as those that are `APART` would keep one for an hour."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return nodeid if path in APART else path
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole runs first: what is short fills the end, where processes would wait for each other."""
     keep_few_rows(items)
-    items.sort(key=lambda item: item.path.parent.name not in WHOLE_RUNS)
+    items.sort(key=lambda item: (not item.nodeid.startswith(APART), item.path.parent.name not in WHOLE_RUNS))
+
+
+@lru_cache(1)
+def loggers(count: int) -> list[logging.Logger]:
+    """The root logger and those that keep records to themselves, looked up again when a logger is added."""
+    known = logging.root.manager.loggerDict.values()
+    return [logging.root, *(one for one in known if isinstance(one, logging.Logger) and not one.propagate)]
+
+
+def attach_handler(self: Any) -> Any:
+    """What pytest does six times a test, but without a look at each of thousands of loggers."""
+    root = logging.root
+    for logger in loggers(len(root.manager.loggerDict)):
+        logger.addHandler(self.handler)
+        self.attached_loggers.append(logger)
+    if self.level is not None:
+        self.handler.setLevel(self.level)
+        self.orig_level = root.level
+        root.setLevel(min(self.orig_level, self.level))
+    return self.handler
 
 
 def pytest_collection_finish() -> None:
@@ -89,6 +128,7 @@ def pytest_collection_finish() -> None:
     # Else pytest adds its handlers to each of them, in each phase of each test: 60 of torch's keep to themselves.
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("torch.")]:
         logging.getLogger(name).propagate = True
+    catching_logs.__enter__ = attach_handler  # type: ignore[method-assign]
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import (
-    AutoModelForSequenceClassification,
-    AutoModelForTokenClassification,
-    AutoTokenizer,
-    get_linear_schedule_with_warmup,
-)
+from transformers import AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer
 
 from tests.modules.conftest import ROWS, Finetune
 from tests.runs.test_train import losses
@@ -23,6 +18,8 @@ def test_run_goes_as_a_plain_loop_of_transformers_does(
     finetune: Finetune, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
     """The same examples through the library's model and loss, padded, with torch's optimizer, clipping and schedule."""
+    from transformers import get_linear_schedule_with_warmup  # which imports PEFT
+
     seen: list[list[int]] = []
     first: dict[str, torch.Tensor] = {}
     step = FinetuningRun.training_step

@@ -53,7 +53,7 @@ def test_p_and_intervals_are_those_of_scipy(differences: list[float]) -> None:
 def test_share_of_paths_that_are_ever_clear_is_within_the_error(error: float) -> None:
     sizes = np.random.default_rng(1).exponential(size=12)
     for pairs in (first_look(error) - 1, first_look(error), 10, 11):
-        paths = itertools.product([-1, 1], repeat=pairs)
+        paths = itertools.product([1], *[[-1, 1]] * (pairs - 1))  # the mirrored ones are as clear
         clear = [clear_after(sizes[:pairs] * signs, error) is not None for signs in paths]
         assert np.mean(clear) <= spent(pairs, error) <= error
         assert np.mean(clear) > 0.9 * spent(pairs, error) - 2 / 2**pairs  # and none of it is wasted
