@@ -113,7 +113,7 @@ def evaluate(
         raise ValueError(
             f"the number of resamples is {asked.resamples}: expected 1 or more, or 0 for no intervals"
         )
-    model = _open(run, asked)
+    model = model_to_measure(run, asked)
     model.computation = computation_of(model.computation, asked)
     subject = {"objective": model.objective} if isinstance(model, LanguageModel) else {"task": model.name}
     over = "documents" if isinstance(model, LanguageModel) else "examples"
@@ -159,7 +159,7 @@ def evaluate(
     return Evaluation(plain({**facts, "sets": entries}), predictions, documents)
 
 
-def _open(run: str, asked: Asked) -> Labels | AnswersAsTested | LanguageModel:
+def model_to_measure(run: str, asked: Asked = AS_TRAINED) -> Labels | AnswersAsTested | LanguageModel:
     """Loads the model of a run with the asked options; raises ValueError for an option that does not apply to it."""
     parts = open_model(run)
     changes = {name: value for name, value in asked.settings.items() if name not in (*COMPUTED, BAD_ROW)}

@@ -5,6 +5,7 @@ checkpoints. It tries the others, the best first, and adds each that does not ma
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from tiryns.runner.checkpoints.averages import Source, combinations, mean
 from tiryns.runner.config.run_config import recorded_config
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.evaluation.kinds.labels import Thresholds
-from tiryns.runner.inference.labelled import Labels, task_of
-from tiryns.runner.inference.language.infill import open_model
+from tiryns.runner.inference.evaluated import model_to_measure
+from tiryns.runner.inference.labelled import Labels
 from tiryns.runner.inference.passes import device_here
 from tiryns.runner.loop.assembly import make_data
 from tiryns.runner.run.folder import Run
@@ -74,7 +75,7 @@ class _Measuring:
         self, thresholds: Sequence[object], members: Sequence[Source], sets: Mapping[str, Any]
     ) -> None:
         self.members, self.sets, self.runs = members, sets, [str(one.path.parent) for one in members]
-        self.thresholds = thresholds
+        self.thresholds, self.model_of = thresholds, lru_cache(maxsize=1)(model_to_measure)
         status = Run(Path(self.runs[0])).status
         self.monitor = str(status.get("monitor") or f"{next(iter(sets))}/loss")
         self.sign = 1 if (status.get("mode") or better_when(self.monitor)) == "max" else -1
@@ -109,10 +110,8 @@ class _Measuring:
     def figures(self, soups: Sequence[Sequence[int]]) -> Figures:
         """Returns metrics of the mean of the soups' logits, losses only of one soup; a soup is its members' indices."""
         run, thresholds = self.runs[soups[0][0]], self.thresholds[soups[0][0]]
-        parts, states = open_model(run), [self.state(numbers) for numbers in soups]
-        task = task_of(run, parts.config.architectures or [])
-        assert task is not None
-        model = Labels(run, task, parts)
+        model, states = self.model_of(run), [self.state(numbers) for numbers in soups]
+        assert isinstance(model, Labels)
         if thresholds in THRESHOLDS:
             model.collator.thresholds = Thresholds(thresholds, model.collator.labels)
 

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from tests.modules.conftest import finetuning
 from tests.modules.test_finetuning import evaluation
 from tests.support.precision import rounding
+from tiryns.runner.cli.models import soups
 from tiryns.runner.cli.models.average import average
-from tiryns.runner.inference.evaluated import evaluate
+from tiryns.runner.inference.evaluated import evaluate, model_to_measure
 from tiryns.runner.run.folder import Run
 
 
@@ -71,7 +73,6 @@ def json_source(run: Run, part: str) -> str:
 @pytest.mark.slow
 def test_greedy_soup_takes_in_what_does_not_fall_on_validation(sweep: list[Run], tmp_path: Path) -> None:
     from tiryns.runner.checkpoints.averages import read_folder
-    from tiryns.runner.cli.models import soups
 
     members = [read_folder(run.path / "model") for run in sweep]
     scores = {(0,): 0.5, (1,): 0.7, (2,): 0.6, (1, 2): 0.69, (0, 1): 0.7, (0, 1, 2): 0.9}
@@ -111,8 +112,9 @@ def test_ensemble_predicts_by_the_mean_of_all_logits(sweep: list[Run], tmp_path:
 
 
 def test_each_run_is_measured_by_its_own_objective_and_no_loss_is_of_an_ensemble(
-    task_files: dict[str, list[str]], tmp_path: Path
+    task_files: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(soups, "model_to_measure", loads := Mock(wraps=model_to_measure))
     short = ["trainer.max_steps=2", "trainer.validate_every=2"]
     run = finetuning(tmp_path, task_files)("joint_tagging", *short)
     shutil.copytree(run.path, tmp_path / "weighted")  # as if trained with these weights
@@ -121,6 +123,8 @@ def test_each_run_is_measured_by_its_own_objective_and_no_loss_is_of_an_ensemble
     (tmp_path / "weighted" / "model" / "task.json").write_text(json.dumps(task))
     soup = average([str(run.path), str(tmp_path / "weighted")], tmp_path / "soup", soup="uniform")
     figures = json.loads((soup / "average.json").read_text())["soup"]["figures"]
+    loaded = [call.args[0] for call in loads.call_args_list]
+    assert loaded == [str(run.path), str(tmp_path / "weighted"), str(run.path)], "once for all soups"
     expected, found = figures[str(run.path)], figures[str(tmp_path / "weighted")]
     assert found["test/test/loss_kind"] == expected["test/test/loss_kind"]
     more = 3 * expected["test/test/loss_kind"]
