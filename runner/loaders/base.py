@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from tiryns.runner.data.read.formats import DOCUMENTS
 from tiryns.runner.data.replicas import Replica, find_replica
 from tiryns.runner.data.text.tokenizer import MASKING, load_tokenizer
 from tiryns.runner.loaders.passes import Passes, PassLoader
+from tiryns.runner.objectives import Collator
 from tiryns.runner.run.model_folder import model_folder
 from tiryns.runner.samplers.base import differences
 
@@ -40,6 +41,7 @@ class PassesDataModule(pl.LightningDataModule):
     pretrained_tokenizer_name_or_path: str
     num_workers: int
     seed: int
+    collator_kwargs: dict[str, object] | None
     collator: Any
     needed_tokens: ClassVar[Sequence[str]] = MASKING
     """Special tokens that the tokenizer must have."""
@@ -61,6 +63,14 @@ class PassesDataModule(pl.LightningDataModule):
     def tokenizer(self) -> PreTrainedTokenizerBase:
         """The tokenizer that the setting names."""
         return load_tokenizer(model_folder(self.pretrained_tokenizer_name_or_path), self.needed_tokens)
+
+    def make_collator(self, kind: type[Collator], arguments: Mapping[str, Any]) -> Collator:
+        """Returns the collator with `collator_kwargs`; raises ValueError for an argument that changes no batch."""
+        settings = self.collator_kwargs or {}
+        others = {*self.hparams, *kind.built_with, *kind.predicts_with, "final_mlm_probability"}
+        for name in (others & settings.keys()) - {"encoder_mlm_probability"}:  # which masks the batches too
+            raise ValueError(f"collator_kwargs: {name} is for the data module itself, or for a run")
+        return kind(**{**arguments, **settings})
 
     def replica(self) -> Replica:
         """Returns this rank's index among ranks with different data, their number and group; (0, 1, None) if alone."""

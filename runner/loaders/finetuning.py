@@ -126,7 +126,7 @@ class FinetuningDataModule(PassesDataModule):
             "max_sequence_length": self.max_sequence_length,
             **self.reader.collator_arguments(),
         }
-        self.collator = self._task.objective(**{**arguments, **(self.collator_kwargs or {})})
+        self.collator = self.make_collator(self._task.objective, arguments)
 
     @property
     def label_names(self) -> list[str]:

@@ -118,7 +118,7 @@ class PretrainingDataModule(PassesDataModule):
             "max_sequence_length": self.max_sequence_length,
             "token_counts": self._token_counts,
         }
-        return get_collator_cls(self.objective)(**{**arguments, **(self.collator_kwargs or {})})
+        return self.make_collator(get_collator_cls(self.objective), arguments)
 
     def _token_counts(self) -> NDArray[np.int64]:
         """Returns how often each token occurs in the training data; raises ValueError for a stream."""

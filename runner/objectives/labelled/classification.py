@@ -35,7 +35,7 @@ class SequenceClassificationCollator(finetuning.ExampleLabels, LabelCollator):
 
     packs = True
     options: SequenceClassification
-    built_with = (*SETTINGS, "thresholds", *TAUGHT)
+    built_with = (*SETTINGS, "thresholds", "new_head", *TAUGHT, "cache_teacher")
     auto = "AutoModelForSequenceClassification"
 
     @takes_options(SequenceClassification, label_column="label")

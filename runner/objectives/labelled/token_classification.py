@@ -37,7 +37,7 @@ class TokenClassificationCollator(finetuning.WordLabels, LabelCollator):
     """
 
     options: TokenClassification
-    built_with = SETTINGS
+    built_with = (*SETTINGS, "new_head")
     predicts_with = ("constrained_decoding",)
 
     @takes_options(TokenClassification, label_column="labels")
@@ -94,7 +94,7 @@ class JointTaggingCollator(finetuning.WordLabels):
     """
 
     options: JointTagging
-    built_with = ("column_weights",)
+    built_with = ("column_weights", "new_head")
     predicts_with = ("constrained_decoding", "column_weights")
     columns = ("tag_labels",)
 

@@ -118,6 +118,14 @@ def test_the_classes_are_those_of_the_training_set_whatever_a_later_file_names(n
     assert labels(turned.val_dataloader()) == [1, 0]
 
 
+def test_collator_kwargs_that_change_no_batch_are_refused(new: Any) -> None:
+    for name in ("class_weights", "text_column", "new_head"):
+        data = new(collator_kwargs={name: "balanced"})
+        data.set_datasets(ROWS)
+        with pytest.raises(ValueError, match=f"collator_kwargs: {name} is for the data module itself"):
+            data.setup()
+
+
 def test_dataloaders(new: Any, tokenizer_folder: str) -> None:
     data = new()
     data.set_datasets(ROWS, ROWS, ROWS[:10])

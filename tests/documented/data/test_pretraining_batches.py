@@ -208,6 +208,8 @@ def test_packing_keeps_documents_apart(new: Any, tokenizer_folder: str) -> None:
 def test_collator_kwargs(new: Any, tokenizer_folder: str) -> None:
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_folder)
     batch = next(iter(new(objective="mlm", collator_kwargs={"mlm_probability": 1.0}).train_dataloader()))
+    with pytest.raises(ValueError, match="final_mlm_probability is for the data"):
+        new(objective="mlm", collator_kwargs={"final_mlm_probability": 0.1}).train_dataloader()
     targets = batch["labels"] != -100
     special = torch.tensor(tokenizer.all_special_ids)
     assert torch.equal(
