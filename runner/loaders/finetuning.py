@@ -185,11 +185,12 @@ class FinetuningDataModule(PassesDataModule):
     def _sources(self, path: str) -> Mapping[str, RowSource]:
         folder = Path(path).expanduser()
         splits = {name: getattr(self, f"{name}_split") for name in DEFAULT_SPLITS}
+        listing: Any = ["train"]
         if folder.is_file():
-            return {"train": path}
-        if folder.is_dir() and (patterns := card_files(folder)):
+            sources: Mapping[str, RowSource] = {"train": path}
+        elif folder.is_dir() and (patterns := card_files(folder)):
             config = self.dataset_config_name or ""
-            listing: Any = of_config(folder, patterns, config)
+            listing = of_config(folder, patterns, config)
             sources = {n: f"{path}{config and f':{config}'}@{s}" for n, s in splits.items() if s in listing}
         elif folder.is_dir():
             listing = splits_in(folder, ROWS)

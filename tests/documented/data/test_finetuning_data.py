@@ -177,6 +177,8 @@ def test_dataset_name_or_path_and_splits(new: Any, tmp_path: Path) -> None:
         assert len(labels(data.test_dataloader())) == 3
         with pytest.raises(ValueError, match=r"'training2'.*held.*train"):
             new(dataset_name_or_path=str(path), train_split="training2").setup()
+    with pytest.raises(ValueError, match=r"no split .held.; it has: train\. Set val_split"):
+        new(dataset_name_or_path=str(folder / "train.jsonl"), val_split="held").setup()
     with pytest.raises((ValueError, FileNotFoundError), match="nowhere"):
         new(dataset_name_or_path=str(tmp_path / "nowhere")).setup()
 
