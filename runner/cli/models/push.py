@@ -41,44 +41,37 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def main(arguments: Namespace) -> None:
-    """Copies or uploads the model, and prints its new path or address."""
-    source, convert = find_model_folder(arguments.run), conversion(arguments)
+    """Copies or uploads the model, and prints its new path or address; ValueError without a complete model."""
+    run: str = arguments.run
+    convert: Convert | None = None
+    if arguments.most is not None and not arguments.int8:
+        raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
+    if arguments.format is None and (arguments.int8 or arguments.allowed):
+        raise ValueError("--int8 and settings of the run are for --format onnx: add it")
+    if arguments.format is not None:
+        with many_imports():
+            from tiryns.runner.cli.models.onnx.written import add_onnx
+
+        most = MOST if arguments.most is None else arguments.most
+        convert = partial(add_onnx, Path(run), int8=arguments.int8, most=most, allowed=arguments.allowed)
+    source = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
+    for name in ("config.json", "README.md"):
+        if not (source / name).is_file():
+            hint = "expected a run folder with the model/ that a run writes at its end"
+            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {hint}")
     target: str | Path
     if is_hub_name(arguments.target):
         with TemporaryDirectory() as scratch:
             folder = copy_to_folder(source, Path(scratch) / "model", False, convert) if convert else source
             target = push_to_hub(folder, arguments.target, arguments.public)
+    elif arguments.public:
+        raise ValueError(f"--public is for the hub, and {arguments.target!r} is a folder: name owner/name")
     else:
         target = copy_to_folder(source, Path(arguments.target).expanduser(), arguments.replace, convert)
     if arguments.json:
         print_json({"model": source, "target": target})
     else:
         print(target)
-
-
-def conversion(arguments: Namespace) -> Convert | None:
-    """Returns the function that adds an ONNX graph, or None without `--format`; ValueError if an option needs another."""
-    if arguments.most is not None and not arguments.int8:
-        raise ValueError("--most bounds what int8 weights cost: give it with --format onnx --int8")
-    if arguments.format is None:
-        if arguments.int8 or arguments.allowed:
-            raise ValueError("--int8 and settings of the run are for --format onnx: add it")
-        return None
-    with many_imports():
-        from tiryns.runner.cli.models.onnx.written import add_onnx
-
-    most = MOST if arguments.most is None else arguments.most
-    return partial(add_onnx, Path(arguments.run), int8=arguments.int8, most=most, allowed=arguments.allowed)
-
-
-def find_model_folder(run: str) -> Path:
-    """Returns the folder of a run's exported model; raises ValueError for a missing or incomplete model."""
-    folder = Path(run) / "model" if (Path(run) / "model").is_dir() else Path(run)
-    for name in ("config.json", "README.md"):
-        if not (folder / name).is_file():
-            hint = "expected a run folder with the model/ that a run writes at its end"
-            raise ValueError(f"there is no exported model in {run!r} ({name} is missing): {hint}")
-    return folder
 
 
 def is_hub_name(target: str) -> bool:

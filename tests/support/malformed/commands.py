@@ -112,11 +112,11 @@ COMMANDS: dict[str, list[str]] = {
     "push run": ["the following arguments are required: TARGET"],
     "push gone target": ["gone", "there is no exported model in"],
     "push run taken": ["taken", "is there already"],
-    "push run herons.txt": ["herons.txt", "is there already"],
     "push taken target": ["taken", "there is no exported model in"],
     "consolidate": ["the following arguments are required: CHECKPOINT"],
     "consolidate run": ["the following arguments are required: TARGET"],
     "consolidate gone target": ["gone", "expected <run>/checkpoints/step-<n>.ckpt or a run folder"],
+    "push run ./pushed --public": ["--public is for the hub, and './pushed' is a folder: name owner/name"],
     "consolidate run taken": ["taken", "is there already"],
     "consolidate herons.txt target": [
         "herons.txt",
