@@ -83,13 +83,3 @@ def test_checkpoint_that_training_deletes_meanwhile_gives_way_to_the_next(
     (folder / "step-00000003.ckpt").write_text("damaged")
     with pytest.raises(SystemExit, match=r"step-00000003\.ckpt' is damaged"):
         consolidated(folder / "last.ckpt", tmp_path / "damaged")
-
-
-def test_wrong_names_are_told(run: Run, tmp_path: Path) -> None:
-    for words, message in [
-        ((tmp_path, tmp_path / "out"), "there is no checkpoint in"),
-        ((run.path, run.path), "is there already"),
-    ]:
-        with pytest.raises(SystemExit, match=message):
-            consolidated(*words)
-    assert not (tmp_path / "out").exists()

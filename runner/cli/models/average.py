@@ -107,6 +107,8 @@ def average(
         raise ValueError(f"{str(out)!r} is there already; choose a folder that is not")
     if not 0 < density <= 1:
         raise ValueError(f"--density {density} must be above 0 and at most 1")
+    if base is not None and len(bases := _paths(base, None)) > 1:
+        raise ValueError(f"--ties {base} names {len(bases)} models: name one, such as {bases[0]}")
     if not math.isfinite(scale):
         raise ValueError(f"--scale {scale} must be a finite number")
     from tiryns.runner.checkpoints.averages import check_alike, combinations, mean, read_folder, ties
@@ -131,7 +133,7 @@ def average(
         facts: dict[str, Any] = {"method": "mean", "models": []}
         start = None
         if base is not None:
-            start = read_while_training(lambda: _paths(base, None)[:1], lambda paths: _read(paths[0], ema))
+            start = read_while_training(lambda: _paths(base, None), lambda paths: _read(paths[0], ema))
         check_alike(template, [*models, *([start] if start else [])])
         _check_meaning(temporary, models)
         if soup is not None:

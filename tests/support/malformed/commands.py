@@ -143,6 +143,7 @@ COMMANDS: dict[str, list[str]] = {
     "average run run --out av15 --soup best": ["best", "argument --soup: invalid choice: 'best"],
     "average run run --out av16 --soup greedy": ["run", "was not trained on labelled data"],
     "average herons.txt --out av17": ["herons.txt", "is neither a run with a"],
+    "average run run --out av19 --ties run@1,2": ["run@1,2", "names 2 models: name one, such as"],
     "average taken --out av18": ["taken", "is neither a run with a"],
     "prepare": ["the following arguments are required: PLACE"],
     "prepare gone.jsonl": ["expected ROWS.jsonl, IMAGES and FOLDER"],
