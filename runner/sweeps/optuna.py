@@ -10,7 +10,6 @@ import math
 import os
 from collections import Counter
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 from hydra.core.override_parser.types import IntervalSweep, Override
@@ -105,20 +104,17 @@ class Search(JobSweeper):
 
     def _claim(self, trial_id: int, number: int) -> Any:
         """Claims a trial for this sweeper, and returns it with a value for each setting; keeps values that it has."""
-        self.study.sampler = self._sampler(number)
-        trial = study.import_optuna().trial.Trial(self.study, trial_id)
+        optuna, settings = study.import_optuna(), self.settings
+        # a sampler for each trial, so that its draws do not depend on how often the search was started
+        seed = (settings.seed * 0x9E3779B1 + number) % 2**32
+        tree = {"seed": seed, "n_startup_trials": settings.startup_trials, "multivariate": True}
+        samplers, is_random = optuna.samplers, settings.sampler == "random"
+        self.study.sampler = samplers.RandomSampler(seed) if is_random else samplers.TPESampler(**tree)
+        trial = optuna.trial.Trial(self.study, trial_id)
         self.claims.claim(trial)
         for name, space in self.space.items():
             suggest_value(trial, name, space)
         return trial
-
-    def _sampler(self, number: int) -> Any:
-        """Returns a sampler for one trial, so that its draws do not depend on how often the search was started."""
-        samplers, settings = study.import_optuna().samplers, self.settings
-        seed = (settings.seed * 0x9E3779B1 + number) % 2**32
-        if settings.sampler == "random":
-            return samplers.RandomSampler(seed=seed)
-        return samplers.TPESampler(seed=seed, n_startup_trials=settings.startup_trials, multivariate=True)
 
     def _repeats(self, trial: Any) -> bool:
         """Returns whether an ended trial had these settings; if so, ends this trial with the same result."""
@@ -226,11 +222,12 @@ def distribution(override: Override) -> Any:
     values = list(sweep.range())
     if not values:
         raise ValueError("the range is empty")
-    low, high = min(values), max(values)
-    if all(isinstance(value, int) for value in values):
-        step = 1 if logarithmic else abs(int(sweep.step))
-        return kinds.IntDistribution(low, high, log=logarithmic, step=step)
-    return kinds.FloatDistribution(low, high, step=float(abs(Decimal(str(sweep.step)))))
+    step = abs(sweep.step)
+    are_whole = all(isinstance(value, int) for value in values)
+    if logarithmic and not (are_whole and step == 1):
+        raise ValueError("a range with steps has no logarithmic scale: leave out log, or search an interval")
+    kind = kinds.IntDistribution if are_whole else kinds.FloatDistribution
+    return kind(min(values), max(values), log=logarithmic, step=step)
 
 
 def suggest_value(trial: Any, name: str, distribution: Any) -> Any:

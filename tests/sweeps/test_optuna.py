@@ -133,6 +133,7 @@ def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
         (["seed=1"], "nothing to search over"),
         ([RATE, "hydra.sweeper.pruner=hyper"], "hydra.sweeper.pruner=hyper: there are: median, asha, none"),
         (["optimizer.lr=tag(log, interval(0, 1))"], "optimizer.lr=tag(log, interval(0, 1)): "),
+        (["model.hidden_size=tag(log, range(64, 512, 64))"], "a range with steps has no logarithmic scale"),
         ([RATE, "optimizer=adamx,lion"], "adamx"),
     ):
         done = tiryns_here(tmp_path, "-m", "hydra/sweeper=optuna", *arguments)
@@ -148,6 +149,7 @@ def test_wrong_searches_give_one_message(tmp_path: Path) -> None:
         ("a=interval(1.0, 5)", optuna.distributions.FloatDistribution(1, 5)),
         ("a=int(interval(1, 5))", optuna.distributions.IntDistribution(1, 5)),
         ("a=tag(log, interval(0.1, 5))", optuna.distributions.FloatDistribution(0.1, 5, log=True)),
+        ("a=tag(log, range(1, 6))", optuna.distributions.IntDistribution(1, 5, log=True)),
         ("a=range(1, 6)", optuna.distributions.IntDistribution(1, 5)),
         ("a=range(1, 6, 3)", optuna.distributions.IntDistribution(1, 4, step=3)),
         ("a=range(0.1, 0.5, 0.1)", optuna.distributions.FloatDistribution(0.1, 0.4, step=0.1)),
