@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from tests.conftest import TINY, train_here, write_text
 from tests.runs.test_train import Train
@@ -221,6 +223,10 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
         then, now = (original._replace(steps=[first, last._replace(loss=loss)]) for loss in (was, is_now))
         report = compare(then, now)
         assert (report["verdict"], report["largest_loss_difference"]["relative"]) == ("different", math.inf)
+    other, weights = Path(shutil.copytree(done, tmp_path / "other")), "model/model.safetensors"
+    save_file({"one": torch.ones(1)}, other / weights)
+    altered(other / "manifest.json", lambda content: content["outputs"].update({weights: "other"}))
+    assert compare(whole, read_run(other))["largest_weight_difference"] is None
 
 
 def test_words_name_every_setting(manifest: Path) -> None:

@@ -129,15 +129,15 @@ def _files(before: Manifest, after: Manifest) -> tuple[list[str], list[str]]:
 
 
 def _weights(old: Path | None, new: Path | None) -> float | None:
-    """Returns the largest absolute difference of a weight between two exported models; None if one is missing."""
+    """Returns the largest absolute difference of a weight between two exported models; None without an equal shape."""
     files = [folder / MODEL for folder in (old, new) if folder is not None]
     if len(files) < 2 or not all(file.is_file() for file in files):
         return None
     from safetensors.torch import load_file
 
     before, after = map(load_file, files)
-    both = [(before[name], after[name]) for name in before if name in after]
-    return max(float((a.double() - b.double()).abs().max()) for a, b in both if a.shape == b.shape)
+    both = [(before[n], after[n]) for n in before if n in after and before[n].shape == after[n].shape]
+    return max((float((a.double() - b.double()).abs().max()) for a, b in both), default=None)
 
 
 def _reasons(first: Report | None, before: Manifest, after: Manifest) -> list[Difference]:
