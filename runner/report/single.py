@@ -55,9 +55,12 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     machine = {str(name).replace("_", " "): value_text(value, "") or "none" for name, value in facts.items()}
     whole_config = page.part("pre", text=read_text(run.path / "config.yaml"))
     again = summary.resume_command(Run(summary.typed_path(run.path), state))
+    warning = summary.noted_plateau(run) or ""
+    # a problem, unless the run is short or the warning is about a constant answer
+    is_note = run.step < SHORT or any(words in warning for words in summary.CONSTANT.values())
     parts = [
         page.part("tiles", tiles=tiles),
-        _warning(run),
+        page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", warning)),
         *evaluation_sections(run.path),
         page.section("Curves", first, page.section("More curves", more, is_folded=True)),
         single_values,
@@ -82,13 +85,6 @@ def write_report(run_folder: Path, state: str | None = None, path: Path | None =
     error = str(run.status.get("error") or "")
     file = path or run.path / "report.html"
     return page.save_page(file, "Tiryns run", run.name, parts, meta=_meta(run), state=run.state, error=error)
-
-
-def _warning(run: Run) -> page.Part:
-    """Returns a run's plateau warning. It is only a note if the run is `SHORT`, or if it is about a constant answer."""
-    text = summary.noted_plateau(run) or ""
-    is_note = run.step < SHORT or any(words in text for words in summary.CONSTANT.values())
-    return page.part("note" if is_note else "problem", text=re.sub(r"^the\b", "The", text))
 
 
 def _by_weight(curves: list[Chart], monitor: str | None) -> tuple[list[Chart], list[Chart]]:

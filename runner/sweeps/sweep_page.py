@@ -105,11 +105,6 @@ BAR = 12
 """Width of the bar over all jobs in a terminal, in characters."""
 
 
-def _short(word: str) -> str:
-    name, _, value = word.partition("=")
-    return f"{name}={few_digits([value])[value]}" if value else word
-
-
 class JobLines:
     """Sends what a job and its ranks print to a file in its folder, and prints one line when it ends."""
 
@@ -131,7 +126,8 @@ class JobLines:
         else:
             label = words_apart(self._words, words) if len(self._words) > 1 else " ".join(words)
             self._done += 1
-        label = " ".join(map(_short, label.split(" ")))
+        settings = [word.partition("=") for word in label.split(" ")]
+        label = " ".join(f"{name}{sign}{few_digits([value])[value]}" for name, sign, value in settings)
         count = f"{self._done:>{len(str(self._total))}}/{self._total}"
         self._head = f"[{count}] {label or folder.name}"
         if self._isatty:

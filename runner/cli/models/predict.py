@@ -90,8 +90,6 @@ def main(arguments: Namespace) -> None:
         from tiryns.runner.tasks import import_modules
 
     is_file = _names_file(arguments.input, arguments.length)
-    if is_file:
-        reading.check_apart(arguments.out, arguments.input)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
@@ -176,8 +174,11 @@ def _batches(
 
 
 def _check(task: str, is_file: bool, arguments: Namespace) -> None:
-    """Raises ValueError for arguments that a model of the task does not read."""
-    run = repr(arguments.run)
+    """Raises ValueError for arguments that a model of the task does not read, and for an output over the input."""
+    run, out = repr(arguments.run), arguments.out
+    for path in (out, reading.figures_file(out)) if is_file and out else ():
+        if Path(arguments.input).resolve() in (path.resolve(), *path.resolve().parents):
+            raise ValueError(f"--out {out} would write over the input {arguments.input}: name another file")
     if task == "vision_language":
         if arguments.input is None:
             raise ValueError("this model answers questions: give a text with --image FILE, or a file of them")
@@ -196,7 +197,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
                 raise ValueError(f"--{flag} is for models of vectors; the model in {run} is of another kind")
-        if "npy" in (arguments.format, reading.format_of(arguments.out)):
+        if "npy" in (arguments.format, reading.format_of(out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
     for flag, unset in (("samples", 1), ("top_k", None)):
         if (value := getattr(arguments, flag)) != unset:

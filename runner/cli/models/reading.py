@@ -127,14 +127,6 @@ def row_of(
     return {**values, **prediction}
 
 
-def check_apart(out: Path | None, file: str) -> None:
-    """Raises ValueError if the output would overwrite the input, or a part of it."""
-    source = Path(file).resolve()
-    for path in (out, figures_file(out)) if out else ():
-        if source in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"--out {out} would write over the input {file}: name another file")
-
-
 def figures_file(out: Path) -> Path:
     """Returns the path of the metrics file next to the file of predictions."""
     return out.with_suffix(".figures.json")

@@ -221,22 +221,18 @@ def nominal_plan(config: DictConfig) -> Facts:
     tables = [t for m in outermost(network) for t in (m.get_input_embeddings(), m.get_output_embeddings())]
     of_tables = {id(table.weight): table.weight.numel() for table in tables if table is not None}  # type: ignore[operator]
     total = sum(parameter.numel() for parameter in network.parameters())
+    # early steps, then the first and the last of each phase and some between them
+    points = {round(share * run.phases[0].steps) for share in EARLY}
+    each = max(2, (POINTS - len(EARLY)) // len(run.phases))
+    for start, part in zip(run.timeline.starts, run.phases, strict=True):
+        points |= {start + round(place / (each - 1) * (part.steps - 1)) for place in range(each)}
     return {
         "model": f"{model.config.model_type}, {text.num_hidden_layers} layers of {text.hidden_size}",
         "parameters": {"total": total, "without_embeddings": total - sum(of_tables.values())},
         "steps": run.steps, "tokens": run.tokens, "flops": flops, "phases": phases,
         "gpus": on_gpus(flops, run.tokens), "published_hours": published_hours(),
-        "points": [run.at(step) for step in points_of(run)],
+        "points": [run.at(step) for step in sorted(points)],
     }  # fmt: skip
-
-
-def points_of(run: NominalRun) -> list[int]:
-    """Returns about `POINTS` steps: early ones, then the first and the last of each phase and some between them."""
-    steps = {round(share * run.phases[0].steps) for share in EARLY}
-    each = max(2, (POINTS - len(EARLY)) // len(run.phases))
-    for start, phase in zip(run.timeline.starts, run.phases, strict=True):
-        steps |= {start + round(place / (each - 1) * (phase.steps - 1)) for place in range(each)}
-    return sorted(steps)
 
 
 def published_hours() -> str | None:
