@@ -3,7 +3,6 @@
 import csv
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +155,24 @@ def test_file_is_read_as_the_run_reads_its_text(run: Run, tmp_path: Path) -> Non
     assert heads == ["1 document or row holds it"] * 2 + ["0 documents or rows hold it"]
 
 
+def test_steps_before_a_branch_with_changed_data_are_those_of_its_parent(
+    run: Run, texts: Path, tmp_path: Path
+) -> None:
+    words = [*TINY, *SMALL, f"data.source={texts / 'b.txt'}", f"data.tokenizer={run.path / 'model'}"]
+    branch = begun(tmp_path / "branch", *words, "resume_changed_data=true", trained=STEPS)
+    branch.update_status(branched_from=str(run.path))
+    (branch.path / "manifest.json").write_text('{"sessions": [{"step": 3}]}')
+    (branch.path / "order.txt").write_text("".join((run.path / "order.txt").open().readlines()[:3]))
+    assert samples(branch, "1:3") == samples(run, "1:3")
+    assert {Path(row["file"]).name for row in samples(branch, "4:5")} == {"b.txt"}
+    number = next(int(row["row"].split()[1]) for row in samples(run, "1:3") if "a.txt" in row["file"])
+    (of_branch,), (of_run,) = (found(one, paragraphs("a")[number - 1]) for one in (branch, run))
+    assert of_branch["set"] == "training until step 3"
+    assert of_branch["occurrences"] == [use for use in of_run["occurrences"] if use["step"] < 4] != []
+    compared = json.loads(order(run, str(branch.path), "--json").stdout)
+    assert (compared["different_steps"], compared["same_data"]) == ([[4, STEPS]], False)
+
+
 def test_two_runs_are_compared_by_their_samples(run: Run, texts: Path, tmp_path: Path) -> None:
     def compared(other: Run) -> Any:
         return json.loads(order(run, str(other.path), "--json").stdout)
@@ -212,26 +229,6 @@ def test_labelled_samples_are_known_by_their_rows(task: str, tmp_path: Path) -> 
 def text_of(row: dict[str, Any]) -> str:
     """The text of a row of any task."""
     return str(row.get("context") or row.get("text") or " ".join(row.get("words", [])))
-
-
-REFUSED: dict[str, Callable[[Run], list[str]]] = {
-    "give one RUN with --steps A:B or --find": lambda run: [],
-    "the run has steps 1 to 5": lambda run: ["--steps", "3:9"],
-    "expected a step or a range, such as 5": lambda run: ["--steps", "x"],
-    "holds no text": lambda run: ["--find", " \n "],
-    "name it with --out FILE": lambda run: ["--steps", "1", "--format", "parquet"],
-    "--format is for --steps alone": lambda run: ["--find", "x", "--format", "csv"],
-    "not allowed with argument --steps": lambda run: ["--steps", "1", "--find", "x"],
-}
-
-
-@pytest.mark.rows(3)
-@pytest.mark.parametrize("expected", REFUSED)
-def test_wrong_words_are_one_message(run: Run, expected: str) -> None:
-    done = order(run, *REFUSED[expected](run))
-    assert done.returncode == 1
-    assert expected in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 def test_streams_are_refused(run: Run, texts: Path, tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ def show_steps(order: "SampleOrder", steps: list[int], arguments: Namespace) -> 
     """Writes a line for each sample of the steps."""
     from tiryns.runner.data.origin.places import places_of
 
-    places = places_of(order.data)
-    columns = [*COLUMNS, *(["phase"] if order.phase_at(1) is not None else [])]
+    places = {part: places_of(part.data) for part in {*map(order.at, steps)}}
+    columns = [*COLUMNS, *(["phase"] if any(map(order.phase_at, steps)) else [])]
     rows = [
-        (step, place, epoch, index, *places.of(index), order.phase_at(step))[: len(columns)]
+        (step, place, epoch, index, *places[order.at(step)].of(index), order.phase_at(step))[: len(columns)]
         for step in steps
         for place, (epoch, index) in zip(*(part.tolist() for part in order.in_places(step)), strict=True)
     ]

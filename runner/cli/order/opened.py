@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tiryns.runner.config.skipped import skipped_batches
 from tiryns.runner.data.origin.holders import Holder, holders_of
 from tiryns.runner.loop.assembly import make_data, numbers_global_batches, prepare_and_connect
 from tiryns.runner.loop.phases import phases_in, take_over
+from tiryns.runner.manifest.inputs import read_manifest
 from tiryns.runner.opened_run import open_run
 from tiryns.runner.optim.schedule.chain import timeline_of
 from tiryns.runner.order.timeline import merge
@@ -45,11 +47,22 @@ class SampleOrder:
         """Global batches of the whole run."""
         self._timeline = timeline_of(phases_in(config))
         self.data.layout = resolved.get("layout") or "padded"  # the hash does not depend on it
+        self._batches = self.data.train_batches(0, 1)  # whole, as one process would train on them
         lines = (line.split() for line in whole_lines(path / FILE_NAME))
         self.hashes = {int(line[0]): line[1] for line in lines if len(line) == 2}
         """The hash of each step in `order.txt`."""
         self.last_step = max(int(run.status.get("step") or 0), *self.hashes, 0)
         """The last step that was trained."""
+        self.first = 1
+        """The first step on this run's own data; a branch with changed data has the earlier steps of its parent."""
+        if (branch := run.branch) and config.resume_changed_data:
+            sessions, parent = read_manifest(path).get("sessions") or [{}], branch.parent
+            self.first += int(sessions[0].get("step") or 0)
+            self._parent = cache(lambda: SampleOrder(parent, words))  # opened only where it is needed
+
+    def at(self, step: int) -> "SampleOrder":
+        """Returns the order that has the samples of a step: this one, or that of the run it branched from."""
+        return self if step >= self.first else self._parent().at(step)
 
     def samples(self, step: int) -> NDArray[np.int64]:
         """Returns epoch and index of each trained sample of a global batch, int64 [B, 2]."""
@@ -57,28 +70,29 @@ class SampleOrder:
 
     def in_places(self, step: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns the positions of a global batch's trained samples, from 1, int64 [B], and the samples [B, 2]."""
-        samples = self.data.sampler.global_batch(step - 1)
-        places = np.flatnonzero(self.data.sampler.is_trained(samples))
+        sampler = self.at(step).data.sampler
+        samples = sampler.global_batch(step - 1)
+        places = np.flatnonzero(sampler.is_trained(samples))
         return places + 1, samples[places]
 
     def phase_at(self, step: int) -> str | None:
         """Returns the name of the phase of a step's global batch; None for a run without phases."""
-        place = self.data.sampler.batch_number(step - 1)
-        return self._timeline.names[self._timeline.at(place)] if len(self._timeline) else None
+        order = self.at(step)
+        place, timeline = order.data.sampler.batch_number(step - 1), order._timeline
+        return timeline.names[timeline.at(place)] if len(timeline) else None
 
     def changed_steps(self, steps: Iterable[int]) -> Iterator[int]:
         """Yields the steps whose samples, collated again, have a hash that differs from `order.txt`."""
-        batches = self.data.train_batches(0, 1)  # whole, as one process would train on them
         for step in steps:
             if step in self.hashes:
-                share = batches[step - 1]
+                share = self.at(step)._batches[step - 1]
                 if order_hash(share["hash_high"], share["hash_low"]) != self.hashes[step]:
                     yield step
 
     def occurrences(self, indices: NDArray[np.int64]) -> list[dict[str, int]]:
-        """Returns each use of the samples `indices`: `step`, `place` in the global batch from 1, `epoch`, `index`."""
+        """Returns each use of samples of this data: `step`, `place` in the global batch from 1, `epoch`, `index`."""
         uses = []
-        for step in range(1, self.num_steps + 1) if len(indices) else ():
+        for step in range(self.first, self.num_steps + 1) if len(indices) else ():
             places, samples = self.in_places(step)
             for row in np.flatnonzero(np.isin(samples[:, 1], indices)).tolist():
                 epoch, index = samples[row].tolist()
@@ -95,13 +109,18 @@ class SampleOrder:
             by_index.setdefault(occurrence["index"], []).append(occurrence)
         for one in holders:
             one.occurrences = [o for index in one.sequences for o in by_index.get(index, [])]
+        earlier = dict(self._parent().find(text)) if self.first > 1 else {}
+        for document, of_text in documents:
+            for one in earlier.get(document, []):
+                uses = [use for use in one.occurrences if use["step"] < self.first]
+                of_text.append(replace(one, set=f"{one.set} until step {self.first - 1}", occurrences=uses))
         return documents
 
 
 def differences(first: SampleOrder, second: SampleOrder) -> dict[str, Any]:
     """Returns steps whose samples differ, and counts of shared ones; compares indices, or tokens if the data differs."""
-    same = first.data.fingerprint() == second.data.fingerprint()
     orders = first, second
+    same = first.first == second.first == 1 and first.data.fingerprint() == second.data.fingerprint()
     seen: tuple[list[NDArray[np.integer]], list[NDArray[np.integer]]] = [], []
     keys = [_keys(order, same) for order in orders]
     steps, differ, masks, overlap = min(first.last_step, second.last_step), [], [], 0.0
@@ -128,13 +147,13 @@ def _keys(order: SampleOrder, by_index: bool) -> Callable[[int], NDArray[np.inte
     """Returns a function from a step to its samples' keys in order [B]: indices if `by_index`, else hashes of tokens."""
 
     @cache
-    def token_hash(index: int) -> int:
-        tokens, _ = order.data.train.gather(np.array([index]))
+    def token_hash(part: SampleOrder, index: int) -> int:
+        tokens, _ = part.data.train.gather(np.array([index]))
         digest = hashlib.blake2b(tokens.astype("<i8").tobytes(), digest_size=8).digest()
         return int.from_bytes(digest, "little")
 
     def of(step: int) -> NDArray[np.integer]:
-        indices = order.samples(step)[:, 1]
-        return indices if by_index else np.array([*map(token_hash, indices.tolist())], np.uint64)
+        indices, part = order.samples(step)[:, 1], order.at(step)
+        return indices if by_index else np.array([token_hash(part, i) for i in indices.tolist()], np.uint64)
 
     return of
