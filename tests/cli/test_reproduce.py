@@ -227,6 +227,8 @@ def test_unfinished_run_is_compared_as_far_as_it_came(done: Path, tmp_path: Path
     save_file({"one": torch.ones(1)}, other / weights)
     altered(other / "manifest.json", lambda content: content["outputs"].update({weights: "other"}))
     assert compare(whole, read_run(other))["largest_weight_difference"] is None
+    altered(copy / "manifest.json", lambda content: content["sessions"][0].update(step=2))
+    assert [step.step for step in read_run(copy).steps] == [4], "a branch has its parent's lines, too"
 
 
 def test_words_name_every_setting(manifest: Path) -> None:

@@ -28,6 +28,7 @@ from tiryns.runner.run.environment import KERNEL_VARIABLES, checkout
 from tiryns.runner.run.files import own_cache
 from tiryns.runner.run.model_folder import own_words
 from tiryns.runner.run.redaction import HIDDEN
+from tiryns.runner.run.yaml_files import flatten
 
 AUTO = ("auto", -1, "-1")
 
@@ -52,13 +53,15 @@ def read_run(path: Path) -> Recorded:
     try:
         manifest = json.loads(file.read_text())
         steps = steps_of(manifest.get("steps") or [])
+        start = int([*(manifest.get("sessions") or []), {}][0].get("step", 0))
         names = ("code", "packages", "machine", "resolved", "inputs")
         parts = [manifest["config"]["resolved"], manifest.get("outputs", {}), *map(manifest.get, names)]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ValueError(f"{str(file)!r} is damaged, or no manifest of a run") from None
     if not all(isinstance(part, dict) for part in parts):
         raise ValueError(f"{str(file)!r} is damaged: a part of it is missing")
-    steps = (path.is_dir() and read_steps(path)) or steps
+    # a branch has the lines of its parent run before its own
+    steps = [step for step in (path.is_dir() and read_steps(path)) or steps if step.step > start]
     if not steps:
         raise ValueError(f"{str(path)!r} has no digests of any step yet, so nothing could be compared")
     return Recorded(manifest, steps, path if path.is_dir() else None)
@@ -75,8 +78,8 @@ def words_of(
     config = OmegaConf.create(manifest["config"]["resolved"])
     config.pop("resolved", None)
     names = {word.partition("=")[0].lstrip("+~") for word in overrides}
-    for name in _hidden(OmegaConf.to_container(config, resolve=False), ""):
-        if name not in names:
+    for name, value in flatten(OmegaConf.to_container(config, resolve=False)):
+        if HIDDEN in str(value) and name not in names:
             raise ValueError(f"{name} held a secret, which is not written down: give it again, as {name}=...")
     check_permissions(config, [*(own_words(folder) if folder else ()), *overrides])
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
@@ -126,15 +129,6 @@ def _pin(config: DictConfig, resolved: Manifest) -> None:
         trainer.attention = kernel_of(resolved)
     if trainer.get("devices") in AUTO or trainer.get("num_nodes", 1) != 1:
         trainer.devices, trainer.num_nodes = resolved["processes"], 1
-
-
-def _hidden(value: object, name: str) -> list[str]:
-    """Returns the names of settings whose secret values were not recorded; `name` is the setting that has `value`."""
-    if isinstance(value, dict):
-        return [setting for key in value for setting in _hidden(value[key], f"{name}.{key}".lstrip("."))]
-    if isinstance(value, list):
-        return [setting for inner in value for setting in _hidden(inner, name)]
-    return [name] if isinstance(value, str) and HIDDEN in value else []
 
 
 def run_recorded_code(manifest: Manifest, folder: Path | None, words: Sequence[str]) -> int:
