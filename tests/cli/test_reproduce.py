@@ -242,6 +242,8 @@ def test_words_name_every_setting(manifest: Path) -> None:
     content["skipped"] = [{"batches": [3, 4], "step": 5, "checkpoint": 2}]
     with initialize():
         config = compose(words_of(content, ["data.num_workers=1"], 4))
+        content["inputs"]["checkpoint"] = {"path": "/gone/checkpoints/step-1.ckpt"}
+        assert compose(words_of(content, ["resume=moved.ckpt"], 4)).resume == "moved.ckpt"
     trainer = config.trainer
     assert (trainer.precision, trainer.devices, trainer.num_nodes) == ("bf16-mixed", 4, 1)
     assert (config.data.num_workers, config.optimizer.lr, config.callback.stop_after.steps) == (1, 0.003, 4)

@@ -84,7 +84,7 @@ def words_of(
     check_permissions(config, [*(own_words(folder) if folder else ()), *overrides])
     config.update({"mode": "train", "outputs": "outputs", "resume": None})
     if point := manifest["inputs"].get("checkpoint"):
-        if not Path(point["path"]).exists():
+        if "resume" not in names and not Path(point["path"]).exists():
             gone = f"the run is a branch of the checkpoint {point['path']!r}, which is not here"
             raise ValueError(f"{gone}: rebuild its run first, and name its checkpoint with resume=")
         config.resume = point["path"]
