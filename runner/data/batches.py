@@ -32,24 +32,24 @@ class PhaseParts(NamedTuple):
 class PhaseCollators:
     """Finds the collator of a global batch, and the progress (0 to 1) that the collator's schedules depend on.
 
-    If the phase has its own collator, the progress is counted within the phase, else within the run.
+    If the phase has its own collator, the progress is counted in the batches of the phase, else in the steps of the run.
 
     Example:
         >>> phases = [PhaseParts("stable", 6), PhaseParts("decay", 2, collator=str.upper)]
         >>> collators = PhaseCollators(phases, str.lower)
-        >>> [collators.at(number, 8) == expected for number, expected in [(2, (str.lower, 0.25)), (7, (str.upper, 0.5))]]
-        [True, True]
+        >>> collators.at(2, 0.25) == (str.lower, 0.25), collators.at(7, 0.25) == (str.upper, 0.5)
+        (True, True)
     """
 
     def __init__(self, phases: Sequence[PhaseParts], collator: Collate) -> None:
         self.phases, self.collator = list(phases), collator
         self.timeline = Timeline([phase.name for phase in phases], [phase.steps for phase in phases])
 
-    def at(self, number: int, num_steps: int) -> tuple[Collate, float]:
-        """Returns the collator of global batch `number` (from 0), and progress, 0 to 1, in its phase or `num_steps`."""
+    def at(self, number: int, progress: float) -> tuple[Collate, float]:
+        """Returns the collator of global batch `number` (from 0), and its progress; `progress` is that of the run."""
         phase = self.phases[self.timeline.at(number)]
         if phase.collator is None:
-            return self.collator, number / num_steps
+            return self.collator, progress
         return phase.collator, min(self.timeline.inside(number) / phase.steps, 1.0)
 
 
@@ -170,7 +170,7 @@ class GlobalBatches(Dataset[Share]):
         mine = [rows[counts[rows]] for rows in ranks[self.rank]]
         collator, progress, micro_batches = self.collator, step / len(self), []
         if self.phases is not None:
-            collator, progress = self.phases.at(self.sampler.batch_number(step), len(self))
+            collator, progress = self.phases.at(self.sampler.batch_number(step), progress)
         sources_of = getattr(self.sequences, "sources_of", None)  # of a mixture
         for rows in mine:
             flat = flat_samples(sequences, step, samples, rows, self.seed, self.stream, self.packed)

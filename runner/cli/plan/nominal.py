@@ -160,7 +160,7 @@ class NominalRun:
         place, inside = self.timeline.at(step), self.timeline.inside(step)
         phase, optimizer = self.phases[place], self.phases[place].settings["optimizer"]
         objective: Any
-        objective, progress = self.objectives.at(step, self.steps)
+        objective, progress = self.objectives.at(step, step / self.steps)
         return {
             "step": step,
             "tokens": self._tokens[place] + phase.tokens_before(inside),
