@@ -170,6 +170,7 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
 
     config = with_data(config, folder.path)
     checkpoint = checkpoint_to_resume(folder, config.resume)
+    is_branch = checkpoint is not None and not folder.is_same(checkpoint.path)
     before = resolved.record_of(folder, checkpoint, config)
     run_config = resolved.choose_hardware(config, before)
     (run_lengths := lengths.run_lengths(run_config)).restore(before)
@@ -187,12 +188,12 @@ def train_once(config: DictConfig, folder: Run) -> dict[str, float]:
         callbacks=[*watching, *saving, saver, *pruning, *beating, Preemption(saver), resolved.Record(values)],
         loggers=build_all(run_config.logger, folder=str(folder.path)), folder=folder,
         resumed_step=(resumed_step := checkpoint.step if checkpoint else 0), max_steps=max_steps,
-        epochs=one_epoch(data, max_steps, run_config.trainer.max_epochs, resumed_step),
+        epochs=one_epoch(data, max_steps, run_config.trainer.max_epochs, resumed_step, is_branch),
     )  # fmt: skip
     if trainer.is_global_zero:
         check_export(module, preprocessor_of(data), folder, known_task(data))
         monitor_settings = {name: run_config.checkpoint.get(name) for name in ("monitor", "mode")}
-        step_entry = {"step": checkpoint.step} if checkpoint and folder.is_same(checkpoint.path) else {}
+        step_entry = {"step": checkpoint.step} if checkpoint and not is_branch else {}
         folder.update_status(max_steps=max_steps if max_steps > 0 else None, **monitor_settings, **step_entry)
         summary, budget = resolved.summary_of(config, before, values), values.get("budget")
         show("tiryns", describe_run(trainer, parts, folder, checkpoint, summary, budget), folder.path)

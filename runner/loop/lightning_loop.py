@@ -106,9 +106,12 @@ def savers(callback: Callback, folder: Path) -> list[Any]:
     return [callback] if isinstance(callback, Checkpoint) else [callback, SavesForLightning(callback, folder)]
 
 
-def one_epoch(data: RunData, max_steps: int, max_epochs: float | None, begun: int = 0) -> dict[str, int]:
-    """Returns the Trainer's keywords for its length; ValueError for a fraction of user data, or an end before `begun`."""
-    if 0 < max_steps < begun:
+def one_epoch(
+    data: RunData, max_steps: int, max_epochs: float | None, begun: int = 0, branches: bool = False
+) -> dict[str, int]:
+    """Returns the Trainer's keywords for its length; ValueError for a fraction of user data, an end before `begun`, and
+    a branch that ends at `begun`."""
+    if 0 < max_steps < begun + branches:
         raise ValueError(
             f"the checkpoint is at step {begun:,}, and this run ends at step {max_steps:,}: train for longer"
         )
