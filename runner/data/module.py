@@ -185,10 +185,7 @@ class GlobalBatchDataModule(pl.LightningDataModule, RunData):
 
     def epoch_at(self, step: int) -> float:
         """Returns the passes over the training set after `step` global batches, or the sum over the phases' own sets."""
-        if (order := self.phased_order) is not None:
-            return order.epochs_before(number_of(step, self.skipped))
-        epochs = self.sampler.samples_before(step) / len(self.train)
-        return min(epochs, self.sampler.num_epochs or epochs)  # the last batch of a run may be smaller
+        return whole_order(self.sampler).epochs_before(number_of(step, self.skipped))
 
     @property
     def validation_names(self) -> list[str]:  # type: ignore[override]

@@ -110,8 +110,6 @@ class SplitModalitySampler(ResumableSampler[int], Sampler[int]):
         """
         if n_buckets < 1 or len(batch_idxs) % n_buckets:
             raise ValueError(f"{n_buckets} buckets do not divide a batch of {len(batch_idxs)} examples.")
-        if not batch_idxs:
-            return [[] for _ in range(n_buckets)]
         owners = deal_evenly(np.array([[int(idx2lengths[i]) for i in batch_idxs]]), n_buckets)[:, 0]
         return [np.array(batch_idxs)[owners == bucket].tolist() for bucket in range(n_buckets)]
 

@@ -165,6 +165,11 @@ class GlobalBatchSampler(ResumableSampler[list[EpochIndex]]):
         """Returns the number of samples in all global batches before the batch of `step`, counted from 0."""
         return step * self.global_batch_size
 
+    def epochs_before(self, step: int) -> float:
+        """Returns the passes over the dataset before the batch of `step`, counted from 0."""
+        epochs = self.samples_before(step) / len(self.dataset)
+        return min(epochs, self.num_epochs or epochs)  # the last batch of a run may be smaller
+
     def batch_number(self, step: int) -> int:
         """Returns the number of a step's global batch in the order that skips no batch, both counted from 0."""
         return step
@@ -227,14 +232,12 @@ class SeamlessSampler(GlobalBatchSampler):
 
     def samples(self, start: int, stop: int) -> NDArray[np.int64]:
         """Returns samples [start, stop) of the concatenated epochs, as rows (epoch, index), int64 [stop - start, 2]."""
-        length, place = len(self.dataset), start
+        length = len(self.dataset)
         batch = np.empty((stop - start, 2), dtype=np.int64)
-        while place < stop:
-            epoch, first = divmod(place, length)
-            count = min(stop - place, length - first)
-            rows = batch[place - start : place - start + count]
-            rows[:, 0], rows[:, 1] = epoch, self.epoch_order(epoch, first, first + count)
-            place += count
+        for epoch in range(start // length, -(-stop // length)):
+            first, last = max(start - epoch * length, 0), min(stop - epoch * length, length)
+            rows = batch[epoch * length + first - start :][: last - first]
+            rows[:, 0], rows[:, 1] = epoch, self.epoch_order(epoch, first, last)
         return batch
 
     def __len__(self) -> int:

@@ -75,6 +75,9 @@ class SplitModality(GlobalBatchSampler):
         assert self.num_epochs is not None
         return max(1, round(self.num_epochs * self._batches.per_epoch))
 
+    def epochs_before(self, step: int) -> float:
+        return step / self._batches.per_epoch
+
     def epochs_of_pass(self) -> int:
         return -(-len(self) // self._batches.per_epoch)
 
