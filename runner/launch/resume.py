@@ -162,8 +162,9 @@ def saved_overrides(
         checkpoints = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
         if not checkpoints:
             raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
-        step = int(checkpoints[-1].resolve().stem.removeprefix("step-"))
-        additions = [f"{STEPS}={step + int(cooldown)}"]
+        from tiryns.runner.checkpoints.callback import step_of  # with torch
+
+        additions = [f"{STEPS}={step_of(checkpoints[-1].resolve()) + int(cooldown)}"]
     if (new := _lengths(arguments + additions)) and _value(STEPS, arguments) != "-1":
         lengths = _lengths(overrides)
         overrides = [word for word in overrides if word not in lengths]
@@ -247,12 +248,11 @@ def inherit(folder: Run, resume: str | None) -> None:
     """Gives a branch the curves and the skipped batches of its parent run, and records the parent."""
     if resume == "auto" and not folder.checkpoint_dir.exists():
         log.info("resume=auto: no checkpoint of this config is here, so the run begins at step 0")
-    if resume is None or resume == "auto":
+    if resume is None or resume == "auto" or folder.is_same(Path(resume)):
         return
-    parent = named_run(resume) if not folder.is_same(Path(resume)) else folder
-    if parent is not folder:
-        notes = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
-        folder.update_status(branched_from=str(Path(resume).resolve()), **({NOTED: notes} if notes else {}))
+    parent = named_run(resume)
+    notes = [{**note, "inherited": True} for note in noted_rewinds(parent.path)]
+    folder.update_status(branched_from=str(Path(resume).resolve()), **({NOTED: notes} if notes else {}))
     for name in CARRIED:
         if (parent.path / name).exists() and not (folder.path / name).exists():
             with replacing(folder.path / name) as temporary:
