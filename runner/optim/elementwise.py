@@ -89,7 +89,9 @@ def rmsprop(groups: Groups, quantized: bool, alpha: float, eps: float, momentum:
     if quantized:
         refuse_options("rmsprop", momentum=momentum)
         return eight_bit("RMSprop8bit", groups, alpha=alpha, eps=eps)
-    return torch.optim.RMSprop(groups, alpha=alpha, eps=eps, momentum=momentum)
+    instance = torch.optim.RMSprop(groups, alpha=alpha, eps=eps, momentum=momentum)
+    instance.register_load_state_dict_post_hook(_begin_momentum)
+    return instance
 
 
 @optimizer()
@@ -114,6 +116,14 @@ def can_fuse(groups: Groups) -> bool:
     """Whether torch has fused kernels for these parameters."""
     parameters = [p for group in groups for p in group["params"]]
     return all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
+
+
+def _begin_momentum(optimizer: Optimizer) -> None:
+    """Gives state that was saved without momentum its buffer, which torch makes in a first step alone."""
+    for group in optimizer.param_groups:
+        for p in group["params"] if group["momentum"] else ():
+            if state := optimizer.state.get(p):
+                state.setdefault("momentum_buffer", torch.zeros_like(p))
 
 
 def _need_momentum(name: str, momentum: float) -> None:

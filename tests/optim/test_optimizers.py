@@ -138,6 +138,11 @@ def test_settings_come_from_the_config_and_state_from_the_checkpoint() -> None:
     changed = make("soap", False, model, precondition_frequency=1, betas=[0.9, 0.8])
     changed.load_state_dict(through_a_file(soap.state_dict()))
     assert changed.state[parameter].items() >= {"precondition_frequency": 1, "shampoo_beta": 0.8}.items()
+    plain, heavy = (make("rmsprop", False, model, momentum=momentum) for momentum in (0.0, 0.9))
+    train(model, plain, range(1))
+    heavy.load_state_dict(through_a_file(plain.state_dict()))
+    train(model, heavy, range(1, 2))
+    assert heavy.state[parameter]["momentum_buffer"].any(), "it begins where it is set"
 
 
 @pytest.mark.parametrize("quantized", [False, True])
