@@ -12,6 +12,7 @@ from torch.optim.optimizer import StateDict
 from tiryns.runner.optim.groups import parameters_of
 from tiryns.runner.optim.hooks import LoopNeeds
 from tiryns.runner.patches.torch import foreach
+from tiryns.runner.patches.torch.optimizers import skips_update
 from tiryns.runner.widening import at_least_fp32, widen
 
 
@@ -82,7 +83,7 @@ class WeightAverage:
 
     @torch.no_grad()
     def _after_step(self, optimizer: Optimizer, *_: object) -> None:
-        for group in optimizer.param_groups:
+        for group in () if skips_update(optimizer) else optimizer.param_groups:
             n = group["averaged"] = group.get("averaged", 0) + 1
             decay = min(self.decay, (1 + n) / (10 + n)) if self.warmup else self.decay
             params = [p for p in group["params"] if p.grad is not None]

@@ -17,6 +17,7 @@ from torch.optim.optimizer import StateDict
 from tiryns.conf.optimizer import elementwise as conf
 from tiryns.runner.optim.groups import Group, Groups, parameter_groups
 from tiryns.runner.optim.roles import ParamsLike
+from tiryns.runner.patches.torch.optimizers import skips_update
 
 Pair = tuple[float, float]
 
@@ -58,7 +59,7 @@ class CautiousDecay:
     @torch.no_grad()
     def _take_decay(self, optimizer: Optimizer, *_: object) -> None:
         for group in optimizer.param_groups:
-            if group["weight_decay"]:
+            if group["weight_decay"] and not skips_update(optimizer):
                 copies = [p.detach().clone() for p in group["params"]]
                 self.before.append((group, group["weight_decay"], copies))
                 group["weight_decay"] = 0.0

@@ -59,6 +59,21 @@ def test_every_optimizer_resumes_its_average_bitwise(name: str, quantized: bool)
         assert equal(model, resumed)
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_step_that_overflows_decays_no_weight_and_leaves_the_average(fused: bool) -> None:
+    weight, scaler = torch.nn.Parameter(torch.ones(2, 2)), torch.amp.GradScaler("cpu")
+    settings, states = {"weight_decay": 0.5, "cautious_decay": True, "fused": fused}, []
+    optimizer = get_optimizer("adamw", [weight], settings)
+    WeightAverage(optimizer, 0.5, warmup=False, evaluated=False)
+    for factor in (1.0, np.inf):
+        scaler.scale((weight * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        states.append([weight.tolist(), optimizer.state[weight]["average"].tolist()])
+    assert states[0] == states[1]
+
+
 def test_the_average_of_weights_in_16_bits_stays_in_32(tmp_path: Any) -> None:
     model = tiny_bert().bfloat16()
     optimizer = averaged("sgd", False, model)
