@@ -101,6 +101,17 @@ def test_a_hessian_step_outside_of_the_hook_is_an_error() -> None:
         optimizer.step()
 
 
+def test_fp16_is_refused_in_any_loop() -> None:
+    model, scaler = tiny_bert(), torch.amp.GradScaler("cpu")
+    optimizer = sophia(model)
+    ids, targets = batch(0)
+    with (needs := loop_needs(optimizer)).step(0):
+        scaler.scale(model(ids, labels=targets).loss).backward(create_graph=needs.create_graph)
+        needs.after_backward()
+        with pytest.raises(ValueError, match="too large for fp16"):
+            scaler.step(optimizer)
+
+
 def test_a_step_that_fails_leaves_no_hooks() -> None:
     model = tiny_bert()
     optimizer = sophia(model)

@@ -23,6 +23,7 @@ from tiryns.runner.optim.hooks import LoopNeeds
 class LoopSophiaH(SophiaH):
     """SophiaH whose Hessian is estimated by the training loop."""
 
+    _step_supports_amp_scaling = True  # so a GradScaler tells the step its scale, as `grad_scale`
     hessian: list[torch.Tensor] | None = None
     needs: "SophiaNeeds | None" = None
 
@@ -37,7 +38,9 @@ class LoopSophiaH(SophiaH):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Takes one step; raises RuntimeError on a Hessian step outside of `loop_needs(...).step`."""
+        """Takes one step; raises ValueError in fp16, RuntimeError on a Hessian step outside of `loop_needs(...).step`."""
+        if hasattr(self, "grad_scale") or any(p.dtype == torch.float16 for p in parameters_of(self)):
+            raise ValueError("sophiah's Hessian is too large for fp16: train in bf16-mixed or fp32")
         loss = closure() if closure is not None else None
         if not self.is_hessian_step():
             super().step()
