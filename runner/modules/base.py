@@ -12,6 +12,7 @@ import torch
 from lightning.pytorch.plugins import HalfPrecision
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
+from torch.optim import Optimizer
 
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
@@ -19,6 +20,7 @@ from tiryns.runner.data.replicas import gather_objects, replica_of
 from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
+from tiryns.runner.patches.torch.optimizers import unscales_itself
 from tiryns.runner.protocols import RunData, RunModule, State
 
 FIXED_MODELS = "fixed_models"
@@ -60,6 +62,15 @@ class ModelModule(pl.LightningModule, RunModule):
         if self.compile_model:
             self.model.compile_core()
             self.compile_model, self.compiled = False, True
+
+    def loss_scaler(self) -> torch.amp.GradScaler | None:
+        """Returns the scaler of fp16 gradients, which stay scaled until the optimizer's step; None if not fp16."""
+        return getattr(self.trainer.precision_plugin, "scaler", None)
+
+    def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
+        """Unscales fp16 gradients if Lightning has left this to the optimizer."""
+        if (scaler := self.loss_scaler()) is not None and unscales_itself(optimizer):
+            scaler.unscale_(optimizer)
 
     def sum_over_ranks(self, values: dict[str, float]) -> dict[str, float]:
         """Sums each value over all ranks, in float64, in the memory of the host, so that nothing waits for a GPU."""

@@ -32,7 +32,6 @@ from tiryns.runner.optim import LoopNeeds, loop_needs
 from tiryns.runner.optim.compiled import Compiled, clip_to_limit, compile_step, on_gpu
 from tiryns.runner.optim.ema import WeightAverage, decay_of
 from tiryns.runner.optim.groups import Groups
-from tiryns.runner.patches.torch.optimizers import unscales_itself
 from tiryns.runner.protocols import State, asked_callbacks
 from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
@@ -108,7 +107,7 @@ class TrainingModule(base.ModelModule):
         is_log_due = (step + 1) % self.log_every == 0
         with needs.step(step):
             loss = self._backward(batch["micro_batches"], totals["weight"], needs, step)
-            if (scaler := self._scaler()) is None:
+            if (scaler := self.loss_scaler()) is None:
                 self._grad_norm = self._clip()
                 if is_log_due or self._grad_norm.device.type == "cpu":  # the host would wait for a GPU
                     self.check_finite(self._grad_norm, step, batch)
@@ -137,15 +136,10 @@ class TrainingModule(base.ModelModule):
             "padded_tokens": int(totals["padded_tokens"]), "flops": totals["flops"],
         }  # fmt: skip
 
-    def _scaler(self) -> torch.amp.GradScaler | None:
-        """Returns the scaler of fp16 gradients, which stay scaled until the optimizer's step; None if not fp16."""
-        return getattr(self.trainer.precision_plugin, "scaler", None)
-
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
-        """Clips fp16 gradients; first unscales them if Lightning has left this to the optimizer."""
-        if (scaler := self._scaler()) is not None:
-            if unscales_itself(optimizer):
-                scaler.unscale_(optimizer)
+        """Clips fp16 gradients."""
+        super().on_before_optimizer_step(optimizer)
+        if self.loss_scaler() is not None:
             self._grad_norm = self._clip()
 
     def _is_logged(self, step: int) -> bool:

@@ -157,6 +157,7 @@ class AutomaticModule(ModelModule):
 
     def on_before_optimizer_step(self, optimizer: Optimizer) -> None:
         """Logs the total norm of the gradients, before they are clipped."""
+        super().on_before_optimizer_step(optimizer)
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters() if p.grad is not None])
         self.log("optim/grad_norm", whole(norm))
 

@@ -8,6 +8,7 @@ from typing import Any
 import lightning
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 from torch.utils.data import DataLoader
 from transformers import AutoTokenizer
 
@@ -207,6 +208,17 @@ def test_under_trainer_clips(
         moved.append(float(torch.nn.utils.get_total_norm(change)))
     assert moved[0] > 0.1
     assert moved[1] == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_norm_of_fp16_gradients_is_logged_without_the_scale_of_the_loss(
+    trainer: TrainerMaker, text_lines: str, tokenizer_folder: str, tmp_path: Path
+) -> None:
+    scaler, norms = torch.amp.GradScaler("cpu", init_scale=1024.0), []
+    for plugins in ([], [MixedPrecision("16-mixed", "cpu", scaler)]):
+        runs = trainer(max_steps=1, plugins=plugins)
+        runs.fit(new(tokenizer_folder), data(text_lines, tokenizer_folder, tmp_path))
+        norms.append(float(runs.callback_metrics["optim/grad_norm"]))
+    assert norms[1] == pytest.approx(norms[0], rel=0.02)
 
 
 @pytest.mark.rows(1)
