@@ -35,6 +35,9 @@ from tiryns.runner.run.files import (
 )
 from tiryns.runner.run.redaction import without_secrets
 
+STOPS_EARLY = "-early"
+"""End of the hash of a config with early stopping. Earlier versions left the callback out of the hash at its defaults."""
+
 HASH_LINE = "# config_hash: "
 """Start of the first line of `config.yaml`, which repeats the config's hash in case `status.json` is damaged."""
 
@@ -49,15 +52,19 @@ LEFTOVERS = (".*.tmp", ".*.gone", ".heartbeat-*", ".rank-error")
 
 
 def config_hash(config: DictConfig) -> str:
-    """Returns sixteen hex digits, equal for configs of one run; execution settings and targets' modules do not count."""
+    """Returns sixteen hex digits, equal for configs of one run, and `STOPS_EARLY` for a run that may stop early.
+
+    Execution settings and targets' modules do not count.
+    """
     values: Any = OmegaConf.to_container(config, resolve=False)
-    content: dict[str, Any] = {}
+    content, ending = dict[str, Any](), ""
     of_probes = OF_PROBES if values.get("mode") == "probe" else ()
     for name, value in values.items():
         if name == "callback":
-            nodes = value.items() if isinstance(value, dict) else ()
-            settings = {n: as_before(name, node) for n, node in nodes if option_of(name, node) in ENDS_RUN}
+            options = {n: option_of(name, v) for n, v in value.items()} if isinstance(value, dict) else {}
+            settings = {n: as_before(name, value[n]) for n, option in options.items() if option in ENDS_RUN}
             value = {n: node for n, node in settings.items() if node.keys() != {"_target_"}}
+            ending = STOPS_EARLY if "early_stopping" in options.values() else ""
         elif value == [] or (name not in of_probes and rules_of(Config).get(str(name), {}).get("execution")):
             continue
         elif isinstance(value, dict) and name in OPTIONS:
@@ -65,7 +72,7 @@ def config_hash(config: DictConfig) -> str:
             value = {n: v for n, v in as_before(str(name), value).items() if n not in names}
         if value != {}:  # as a group whose settings are all execution
             content[str(name)] = _without_modules(value)
-    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16] + ending
 
 
 def _without_modules(value: object) -> Any:
@@ -144,8 +151,10 @@ class Recording:
 
     def identity(self) -> str | None:
         """Returns the hash of the run's config, from `status.json`, else from `config.yaml`; None if neither has it."""
-        first, _, _ = read_text(self.path / "config.yaml").partition("\n")
-        return self.status.get("config_hash") or first.partition(HASH_LINE)[2] or None
+        first, _, config = read_text(self.path / "config.yaml").partition("\n")
+        identity = str(self.status.get("config_hash") or first.partition(HASH_LINE)[2])
+        is_earlier = not identity.endswith(STOPS_EARLY) and "runner.callbacks.EarlyStopping" in config
+        return f"{identity}{STOPS_EARLY * is_earlier}" if identity else None
 
     def is_of(self, identity: str) -> bool:
         """Whether the run's config has this hash, or had it before its data was moved."""

@@ -25,7 +25,7 @@ from tiryns.runner.launch.resume import inherit, named_run, newest_or_claimed, n
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 from tiryns.runner.run.model_folder import model_folder
-from tiryns.runner.run.recording import config_hash
+from tiryns.runner.run.recording import STOPS_EARLY, config_hash
 
 
 def pretend_run(folder: Path, **status: object) -> Path:
@@ -47,6 +47,8 @@ def test_auto_takes_the_newest_run_of_the_same_config_in_whatever_state(tmp_path
     done = pretend_run(tmp_path / "d" / "done", started="2026-01-03", state="done")
     assert newest_run(tmp_path, "abc") == done
     assert newest_run(tmp_path, "none") is None
+    (done / "config.yaml").write_text("# config_hash: abc\n_target_: runner.callbacks.EarlyStopping")
+    assert [newest_run(tmp_path, one) for one in ("abc", f"abc{STOPS_EARLY}")] == [newest, done], "as before"
 
 
 def test_folder_is_read_as_it_is_printed_for_a_shell(tmp_path: Path) -> None:
