@@ -135,8 +135,8 @@ def saved_overrides(
 
     So `resume=<folder>` alone gives that run's config, with the folder of configs that it was started with. Further
     overrides change it, and a new length replaces the old one. If the folder of configs is gone, `words_of` gives the
-    overrides that compose the run's `config.yaml`. If `scheduler.cooldown_steps` is given without
-    a length, the run ends that many steps after the checkpoint.
+    overrides that compose the run's `config.yaml`. If `scheduler.cooldown_steps` is given without a length, the cool-down
+    begins at the checkpoint: the run ends that many steps, or that share of its new length, after it.
     """
     if (resume := _value("resume", arguments)) in (None, "", "auto", "null"):
         return arguments
@@ -157,14 +157,16 @@ def saved_overrides(
             )
         words = words_of(config)
     overrides = _valid_overrides(words, arguments, str(file))
-    cooldown, additions = _value("scheduler.cooldown_steps", arguments), []
-    if cooldown and cooldown.isdigit() and not _lengths(arguments):
+    cooldown, additions = _value("scheduler.cooldown_steps", arguments) or "", []
+    length = float(cooldown) if re.fullmatch(r"\d*\.?\d+", cooldown) else 0
+    if length and not _lengths(arguments):
         checkpoints = [Path(str(resume))] if str(resume).endswith(".ckpt") else folder.checkpoints()
         if not checkpoints:
             raise ValueError(f"resume: the run {resume!r} has no checkpoint yet")
         from tiryns.runner.checkpoints.callback import step_of  # with torch
 
-        additions = [f"{STEPS}={step_of(checkpoints[-1].resolve()) + int(cooldown)}"]
+        step = step_of(checkpoints[-1].resolve())
+        additions = [f"{STEPS}={int(step + length if length >= 1 else step / (1 - length) + 1e-9)}"]
     if (new := _lengths(arguments + additions)) and _value(STEPS, arguments) != "-1":
         lengths = _lengths(overrides)
         overrides = [word for word in overrides if word not in lengths]

@@ -156,6 +156,8 @@ def test_new_cooldown_ends_the_run_that_many_steps_after_the_checkpoint(tmp_path
         ("", ["trainer.max_flops=1e9"], ["trainer.max_flops=1e9", "trainer.max_steps=-1"]),
         ("", ["scheduler.cooldown_steps=50"], ["scheduler.cooldown_steps=50", "trainer.max_steps=1050"]),
         ("", *(["scheduler.cooldown_steps=50", "trainer.max_steps=9"],) * 2),
+        ("", ["scheduler.cooldown_steps=0.2"], ["scheduler.cooldown_steps=0.2", "trainer.max_steps=1250"]),
+        ("max_steps: 1500", *(["scheduler.cooldown_steps=0"],) * 2),
         ("", ["seed=8"], ["trainer.max_steps=-1", "trainer.max_tokens=5", "seed=8"]),
         (
             "max_steps: -1, max_tokens: 5",
