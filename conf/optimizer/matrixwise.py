@@ -76,7 +76,7 @@ class Shampoo(Optimizer):
     preconditioning_compute_steps: int = 20
     """Steps between two computations of the inverse roots."""
     start_preconditioning_step: int = 20
-    """Steps without preconditioning at the start."""
+    """The first step with preconditioning, counted from 1."""
     no_preconditioning_for_layers_with_dim_gt: int = 8192
     """Longest side of a preconditioned matrix; the embeddings of a large vocabulary are longer."""
     graft_type: str = "rmsprop"
