@@ -1,11 +1,13 @@
 """Trains by Lightning's own loop, with a LightningModule or LightningDataModule of the user."""
 
 import math
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.plugins import HalfPrecision
 from torch import Tensor
 
 from tiryns.runner.checkpoints.callback import Checkpoint, last_good
@@ -33,6 +35,12 @@ def limits_of_plain(data: RunData, module: Any) -> str:
     return f"{names}: trained by Lightning's own loop; {', '.join(limits)}"
 
 
+def keep_batches_whole(plugin: HalfPrecision) -> None:
+    """Keeps the labels and weights of batches, sums of losses and new positions out of half precision."""
+    plugin.convert_input = lambda data: data  # type: ignore[method-assign]
+    plugin.forward_context = nullcontext  # type: ignore[method-assign, assignment]
+
+
 class LightningLoop(Callback):
     """The first callback of a plain module: adds attributes for other callbacks, and combines votes to stop or save."""
 
@@ -40,7 +48,10 @@ class LightningLoop(Callback):
         self.figures: dict[str, float] = {}
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
-        """Adds the attributes that callbacks read."""
+        """Adds the attributes that callbacks read; global batches stay in fp32."""
+        is_global = trainer.datamodule.serves_global_batches  # type: ignore[attr-defined]
+        if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and is_global:
+            keep_batches_whole(plugin)
         pl_module.votes = {"stop": 0.0, "save": 0.0}
         pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 

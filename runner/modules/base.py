@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import gather_objects, replica_of
+from tiryns.runner.loop.lightning_loop import keep_batches_whole
 from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
@@ -48,10 +49,9 @@ class ModelModule(pl.LightningModule, RunModule):
         return RunData() if data is None else data
 
     def setup(self, stage: str) -> None:
-        """Keeps the labels and weights of batches, sums of losses and new positions out of half precision."""
+        """Keeps batches out of half precision."""
         if isinstance(plugin := self.trainer.precision_plugin, HalfPrecision):
-            plugin.convert_input = lambda data: data  # type: ignore[method-assign]
-            plugin.forward_context = contextlib.nullcontext  # type: ignore[method-assign, assignment]
+            keep_batches_whole(plugin)
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""

@@ -2,13 +2,17 @@
 
 import csv
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from lightning.pytorch import Trainer
 from transformers import AutoModelForMaskedLM
 
 from tests.config.conftest import PLAIN, Tiryns, assert_one_line, assert_same, last_weights, own, run_in
+from tests.config.plain_components import Line
 from tiryns.runner.cli.models.consolidate import consolidate
+from tiryns.runner.loop.lightning_loop import LightningLoop
 
 
 def test_module_and_data_of_lightning(tiny: Tiryns, tmp_path: Path) -> None:
@@ -81,6 +85,16 @@ def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path,
     assert sorted(set(steps[0])) == sorted(set(steps[1])), "as many steps, and no row at a step of its own"
     assert_same(last_weights(half), last_weights(whole))
     assert AutoModelForMaskedLM.from_pretrained(whole.path / "model").config.hidden_size == 32
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_half_precision_rounds_no_label_of_a_global_batch(ours: bool) -> None:
+    trainer = Trainer(precision="bf16-true", accelerator="cpu", logger=False, enable_checkpointing=False)
+    trainer.datamodule = SimpleNamespace(serves_global_batches=ours)  # type: ignore[attr-defined]
+    LightningLoop().setup(trainer, Line(), "fit")
+    with (plugin := trainer.precision_plugin).forward_context():
+        label, new = plugin.convert_input(torch.tensor(100.7)), torch.tensor(100.7)
+    assert label.dtype == new.dtype == (torch.float32 if ours else torch.bfloat16)
 
 
 @pytest.mark.slow
