@@ -49,8 +49,8 @@ class LightningLoop(Callback):
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         """Adds the attributes that callbacks read; global batches stay in fp32."""
-        is_global = trainer.datamodule.serves_global_batches  # type: ignore[attr-defined]
-        if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and is_global:
+        self.has_global_batches = trainer.datamodule.serves_global_batches  # type: ignore[attr-defined]
+        if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and self.has_global_batches:
             keep_batches_whole(plugin)
         pl_module.votes = {"stop": 0.0, "save": 0.0}
         pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
@@ -67,6 +67,18 @@ class LightningLoop(Callback):
 
     def on_train_end(self, trainer: Trainer, *_: object) -> None:
         self.figures |= {n: float(v) for n, v in trainer.callback_metrics.items() if v.numel() == 1}
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
+        """Goes on in the one epoch of global batches where a shorter run had ended it."""
+        loop = checkpoint["loops"]["fit_loop"]
+        epoch, batches = loop["epoch_progress"], loop["epoch_loop.batch_progress"]
+        if self.has_global_batches and epoch["current"]["processed"]:
+            for scope in ("total", "current"):  # as after the last batch
+                epoch[scope].update(processed=0, completed=0)
+                batches[scope]["completed"] -= 1
+            loop["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
+        if self.has_global_batches:
+            batches["is_last_batch"] = False
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""

@@ -67,17 +67,21 @@ def test_model_in_an_own_module_is_exported(tiny: Tiryns, tmp_path: Path) -> Non
     assert AutoModelForMaskedLM.from_pretrained(run.path / "model").config.hidden_size == 8
 
 
-@pytest.mark.slow
 @pytest.mark.rows(1)
-@pytest.mark.parametrize("validate_every", [0, 2, 3])
-def test_own_module_on_our_batches_resumes_exactly(tiny: Tiryns, tmp_path: Path, validate_every: int) -> None:
+@pytest.mark.parametrize("validate_every", [3, 0, 2])
+@pytest.mark.parametrize("begun", [["trainer.max_steps=3", "checkpoint.every_steps=0"], []])
+def test_own_module_on_our_batches_resumes_exactly(
+    tiny: Tiryns, tmp_path: Path, validate_every: int, begun: list[str]
+) -> None:
+    """Also from the end of a shorter run."""
     options = {"module": own("ShareModule")}
     words = [
         PLAIN, "trainer.max_steps=6", f"trainer.validate_every={validate_every}", "checkpoint.every_steps=3",
         "checkpoint.keep_last=9",
     ]  # fmt: skip
     whole = run_in(tmp_path, tiny(options, *words, outputs="whole"), "whole")
-    point = f"resume={whole.checkpoint_dir}/step-00000003.ckpt"
+    first = run_in(tmp_path, tiny(options, *words, *begun, outputs="first"), "first") if begun else whole
+    point = f"resume={first.checkpoint_dir}/step-00000003.ckpt"
     half = run_in(tmp_path, tiny(options, *words, point, outputs="half"), "half")
     assert half.status["step"] == 6
     rows = [(run.path / "metrics.csv").read_text().splitlines()[1:] for run in (whole, half)]
