@@ -48,8 +48,13 @@ class LightningLoop(Callback):
         self.figures: dict[str, float] = {}
 
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
-        """Adds the attributes that callbacks read; global batches stay in fp32."""
+        """Adds the attributes that callbacks read; global batches stay in fp32, and a step takes one of them."""
         self.has_global_batches = trainer.datamodule.serves_global_batches  # type: ignore[attr-defined]
+        if self.has_global_batches and trainer.accumulate_grad_batches > 1:
+            raise ValueError(
+                f"trainer.accumulate_grad_batches={trainer.accumulate_grad_batches}: a step takes one global batch, in "
+                "micro-batches of data.micro_batch_tokens; leave it at 1"
+            )
         if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and self.has_global_batches:
             keep_batches_whole(plugin)
         pl_module.votes = {"stop": 0.0, "save": 0.0}

@@ -1,6 +1,7 @@
 """A LightningModule and a LightningDataModule of the user's own are trained by Lightning's loop."""
 
 import csv
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,13 +93,16 @@ def test_own_module_on_our_batches_resumes_exactly(
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_half_precision_rounds_no_label_of_a_global_batch(ours: bool) -> None:
+def test_global_batches_are_not_rounded_and_not_accumulated(ours: bool) -> None:
     trainer = Trainer(precision="bf16-true", accelerator="cpu", logger=False, enable_checkpointing=False)
     trainer.datamodule = SimpleNamespace(serves_global_batches=ours)  # type: ignore[attr-defined]
     LightningLoop().setup(trainer, Line(), "fit")
     with (plugin := trainer.precision_plugin).forward_context():
         label, new = plugin.convert_input(torch.tensor(100.7)), torch.tensor(100.7)
     assert label.dtype == new.dtype == (torch.float32 if ours else torch.bfloat16)
+    trainer.accumulate_grad_batches = 2
+    with pytest.raises(ValueError, match="a step takes one global batch") if ours else nullcontext():
+        LightningLoop().setup(trainer, Line(), "fit")
 
 
 @pytest.mark.slow
