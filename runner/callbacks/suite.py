@@ -107,9 +107,19 @@ class SuiteEvaluation(Callback, RunCallback):
         _together(trainer, self._export_and_take_up(trainer, module, weights))
 
     def _export_and_take_up(self, trainer: Trainer, module: TrainingModule, weights: State | None) -> Waits:
-        folder = Path(trainer.default_root_dir) / "suite" / f"step-{trainer.global_step:08d}"
+        run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
+        folder = run.path / "suite" / f"step-{trainer.global_step:08d}"
         try:
-            _export(trainer, module, weights, folder)
+            with module.evaluation_weights():
+                digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)
+                is_there = _complete(folder) or (folder / "model").is_dir()
+                if not is_there or read_text(folder / WEIGHTS) != digest:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    folder.mkdir(parents=True)
+                    preprocessor = copy.deepcopy(preprocessor_of(data))  # writing it sets its longest text
+                    card = model_card(module.model, preprocessor, run, {}, trainer.global_step)
+                    write_model(module.model, preprocessor, folder / "model", card, weights, known_task(data))
+                    write_atomically(folder / WEIGHTS, digest)
         except OSError as error:
             self._give_up(folder, str(error))
         yield from self._take_up(trainer, module)
@@ -145,7 +155,12 @@ class SuiteEvaluation(Callback, RunCallback):
                         process.wait(SECONDS_BETWEEN_LOOKS)
                     yield
             finally:
-                _end(process)
+                process.terminate()  # if it still runs, its jobs save first
+                try:
+                    process.wait(SECONDS_TO_STOP)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
         if not _complete(folder):
             self._give_up(folder, _problem(folder) or _last_line(folder))
 
@@ -215,31 +230,6 @@ def _together(trainer: Trainer, work: Waits) -> None:
             over = trainer.strategy.reduce_boolean_decision(at_end or signals.first() is not None, all=False)
             if not trainer.is_global_zero and not over:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _export(trainer: Trainer, module: TrainingModule, weights: State | None, folder: Path) -> None:
-    run, data = Run(Path(trainer.default_root_dir)), trainer.datamodule  # type: ignore[attr-defined]
-    with module.evaluation_weights():
-        digest = state_digest(module.model.pretrained.state_dict() if weights is None else weights)
-        is_there = _complete(folder) or (folder / "model").is_dir()
-        if is_there and read_text(folder / WEIGHTS) == digest:
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        preprocessor = copy.deepcopy(preprocessor_of(data))  # writing it sets its longest text
-        card = model_card(module.model, preprocessor, run, {}, trainer.global_step)
-        write_model(module.model, preprocessor, folder / "model", card, weights, known_task(data))
-        write_atomically(folder / WEIGHTS, digest)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Ends a running process; its jobs save first."""
-    process.terminate()
-    try:
-        process.wait(SECONDS_TO_STOP)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _exported_folders(trainer: Trainer) -> list[Path]:

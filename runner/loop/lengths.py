@@ -10,7 +10,7 @@ from omegaconf import DictConfig
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from tiryns.conf.phases import Phase
+from tiryns.conf.phases import Phase, place_of
 from tiryns.conf.registry import target_of
 from tiryns.conf.trainer import BUDGETS
 from tiryns.runner.loop import budget, phases, token_ramps
@@ -38,7 +38,7 @@ class Lengths:
         """Writes the lengths that were `resolved` when the run began into the config."""
 
     def check(self, data: RunData) -> None:
-        """Raises ValueError if phases in the config change settings that this data cannot change during a run."""
+        """Gives data the phases of the config; raises ValueError for settings that it cannot change during a run."""
 
     def connect(self, data: object, objective: object, model: TaskModel | None, connect: Connect) -> int:
         """Connects prepared data with the run; returns the run's steps, and writes counted steps into the config."""
@@ -71,7 +71,15 @@ class CountedLengths(Lengths):
         token_ramps.take_over_lengths(self.config, resolved)
 
     def check(self, data: Any) -> None:
-        phases.give_phases(self.config, data)
+        run_phases, groups = self.phases(), data.phase_groups
+        for number, phase in enumerate(run_phases):
+            for group in ("data", "sampler", "objective"):
+                if phase.settings.get(group) and group not in groups:
+                    batches, can = f"batches of {type(data).__name__}", " and ".join(groups) or "nothing"
+                    place = f"{place_of(number, phase.name)}.{group}"
+                    raise ValueError(f"{place}: in {batches} a phase can change {can}")
+        if groups:
+            data.phases = run_phases
 
     def connect(self, data: Any, objective: Any, model: TaskModel | None, connect: Connect) -> int:
         if self.config.get("phases"):
@@ -136,7 +144,10 @@ class CountedLengths(Lengths):
 
     def record(self, in_steps: DictConfig) -> Resolved:
         """Returns the lengths of the run to record; `in_steps` is the config that has them in steps."""
-        limit, ramps = budget.budget_of(self.config.trainer), token_ramps.counted_ramps(self.config, in_steps)
+        limit, ramps = budget.budget_of(self.config.trainer), {}
+        for ramp in token_ramps.ramps_in(self.config, in_steps, in_steps.trainer.max_steps):
+            group = in_steps if ramp.phase is None else in_steps.phases[ramp.phase]
+            ramps[ramp.key] = int(group.scheduler[TOKENS[ramp.setting]])
         return {
             **({"budget": str(limit), "max_steps": int(in_steps.trainer.max_steps)} if limit else {}),
             **({"phases": phases.steps_of(self.config.copy(), in_steps)} if in_steps.get("phases") else {}),

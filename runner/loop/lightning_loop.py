@@ -57,8 +57,13 @@ class LightningLoop(Callback):
             )
         if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and self.has_global_batches:
             keep_batches_whole(plugin)
-        pl_module.votes = {"stop": 0.0, "save": 0.0}
-        pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
+
+        def check_finite(loss: float | Tensor, step: int, batch: object) -> None:
+            if not math.isfinite(float(loss)):  # weights after such a step, counted from 0, are not saved
+                last = last_good(trainer.default_root_dir)
+                raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last}")
+
+        pl_module.votes, pl_module.check_finite = {"stop": 0.0, "save": 0.0}, check_finite
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: object) -> None:
         """Combines the votes of all ranks, and adds them to the outputs that other callbacks read."""
@@ -82,8 +87,7 @@ class LightningLoop(Callback):
                 epoch[scope].update(processed=0, completed=0)
                 batches[scope]["completed"] -= 1
             loop["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
-        if self.has_global_batches:
-            batches["is_last_batch"] = False
+        batches["is_last_batch"] &= not self.has_global_batches
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: State) -> None:
         """Leaves out hyperparameters that are objects, such as the makers of optimizers: they could not be loaded."""
@@ -95,12 +99,6 @@ class LightningLoop(Callback):
 def plain_results(trainer: Trainer) -> dict[str, float]:
     """Returns the metrics that a plain module has logged last."""
     return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
-
-
-def check_loss(folder: Path, loss: float | Tensor, step: int, batch: object) -> None:
-    """Raises TrainingFailure if the loss is not finite, so that such weights are not saved; `step` counts from 0."""
-    if not math.isfinite(float(loss)):
-        raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
 
 
 class SavesForLightning(Callback):

@@ -31,18 +31,6 @@ def phases_in(config: DictConfig) -> list[Phase]:
     return phases_of(as_given(config))
 
 
-def give_phases(config: DictConfig, data: Any) -> None:
-    """Gives data the phases of a config; raises ValueError for settings that this data cannot change during a run."""
-    phases, groups = phases_in(config), data.phase_groups
-    for number, phase in enumerate(phases):
-        for group in ("data", "sampler", "objective"):
-            if phase.settings.get(group) and group not in groups:
-                problem = f"in batches of {type(data).__name__} a phase can change {' and '.join(groups) or 'nothing'}"
-                raise ValueError(f"{place_of(number, phase.name)}.{group}: {problem}")
-    if groups:
-        data.phases = phases
-
-
 def take_over(config: DictConfig, resolved: Resolved) -> None:
     """Writes the steps of budget and phases that were `resolved` at the run's start into a config."""
     in_tokens(config)

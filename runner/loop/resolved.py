@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from tiryns.conf.module import check_cuda_graphs
 from tiryns.runner.checkpoints.callback import ResumePoint
@@ -30,7 +30,7 @@ from tiryns.runner.patches.torch import processor
 from tiryns.runner.patches.transformers import attention_of as own_attention_of
 from tiryns.runner.protocols import Resolved, RunData, State
 from tiryns.runner.run.cluster import member, num_nodes, processes_per_node
-from tiryns.runner.run.files import own_cache
+from tiryns.runner.run.files import own_cache, write_atomically
 from tiryns.runner.run.folder import Run
 
 RECORD = "resolved"
@@ -188,10 +188,11 @@ def kernel_of(resolved: Resolved) -> str:
 
 def note(folder: Run, values: Resolved) -> Resolved:
     """Writes the settings into the run's `config.yaml` and `status.json`, on the first rank; returns them."""
-    here = member()
-    if here is None or here.rank == 0:
+    if (here := member()) is None or here.rank == 0:
         folder.update_status(**{RECORD: values})
-        folder.add_to_config(RECORD, values)
+        file = folder.path / "config.yaml"
+        config, _, _ = file.read_text(encoding="utf-8").partition(f"\n{RECORD}:")
+        write_atomically(file, f"{config.rstrip()}\n{OmegaConf.to_yaml({RECORD: values})}")
     return values
 
 
@@ -214,10 +215,9 @@ def summary_of(config: DictConfig, before: Resolved, now: Resolved) -> dict[str,
     """Returns the settings for the summary at the start; a setting that was `auto` has the reason for its value."""
     settings = {"precision": config.trainer.get("precision", "auto"), "layout": config.data.get("layout")}
     summary = {name: str(now[name]) for name in (*settings, "attention") if now[name] is not None}
-    for name in summary:
-        if settings.get(name) == "auto":
-            began = before.get(name) == now[name]
-            summary[name] += ", as the run began" if began else ", chosen for this machine"
+    for name in (name for name in summary if settings.get(name) == "auto"):
+        began = before.get(name) == now[name]
+        summary[name] += ", as the run began" if began else ", chosen for this machine"
     return summary
 
 

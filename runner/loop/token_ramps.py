@@ -78,15 +78,6 @@ def take_over_lengths(config: DictConfig, resolved: Resolved) -> None:
         _settle(config, config.trainer.max_steps, lambda ramp: steps_by_ramp.get(ramp.key))
 
 
-def counted_ramps(config: DictConfig, in_steps: DictConfig) -> dict[str, int]:
-    """Returns the steps of each ramp by its key; `config` has the ramps in tokens, `in_steps` has them in steps."""
-    steps = {}
-    for ramp in ramps_in(config, in_steps, in_steps.trainer.max_steps):
-        group = in_steps if ramp.phase is None else in_steps.phases[ramp.phase]
-        steps[ramp.key] = int(group.scheduler[TOKENS[ramp.setting]])
-    return steps
-
-
 def _settle(config: DictConfig, max_steps: int, count: Callable[[Ramp], int | None]) -> None:
     phases = as_given(config)
     for ramp in list(ramps_in(config, config, max_steps)):

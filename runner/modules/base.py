@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
-from tiryns.runner import log
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import gather_objects, replica_of
 from tiryns.runner.loop.lightning_loop import keep_batches_whole
@@ -22,10 +21,7 @@ from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
 from tiryns.runner.patches.torch.optimizers import unscales_itself
-from tiryns.runner.protocols import RunData, RunModule, State
-
-FIXED_MODELS = "fixed_models"
-"""Key in a checkpoint: the digests of the frozen models, by the setting that names each model."""
+from tiryns.runner.protocols import RunData, RunModule
 
 
 class ModelModule(pl.LightningModule, RunModule):
@@ -123,18 +119,6 @@ def check_same_model(weights: dict[str, Tensor], saved: dict[str, Tensor]) -> No
     if wrong := next((name for name in {**here, **there} if here.get(name) != there.get(name)), None):
         shapes = f"{wrong!r} has shape {there.get(wrong)} there, {here.get(wrong)} here"
         raise ValueError(f"the checkpoint is of another model: {shapes}")
-
-
-def check_fixed_models(digests: dict[str, str], checkpoint: State, data: RunData) -> None:
-    """Raises ValueError if a frozen model differs from the checkpoint's; only warns if the data accepts changes."""
-    saved_digests = checkpoint.get(FIXED_MODELS, {})
-    for name, digest in digests.items():
-        if saved_digests.get(name, digest) == digest:
-            continue
-        message = f"{name}: its weights are not those that the checkpoint was trained with"
-        if not data.accept_changes:
-            raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
-        log.warning("%s; going on all the same", message)
 
 
 class SourceLosses:

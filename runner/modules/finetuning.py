@@ -37,7 +37,6 @@ class FinetuningRun(TrainingModule):
             add_embedding_noise(arguments["model"].pretrained, settings.neftune_alpha)
         self.load_best, self.make_predictions = settings.load_best, make_predictions
         self.predictions: dict[str, Predictions] = {}
-        self.test_metrics: dict[str, float] = {}
         self._concluding = False
 
     def figure_names(self, sequences: object) -> list[str]:
@@ -73,7 +72,14 @@ class FinetuningRun(TrainingModule):
     def after_training(self, folder: Run) -> None:
         """Loads the best weights, evaluates and tests them, and writes the predictions into the run folder."""
         trainer, data = self.trainer, self.datamodule
-        step = self._take_best(folder) if self.load_best else None
+        trainer.strategy.barrier()  # until the last checkpoint is on disk
+        path, step = folder.checkpoint_dir / "best.ckpt", None
+        # there may be no best checkpoint, or it may be the last state
+        if self.load_best and path.exists() and path.resolve().stem != f"step-{trainer.global_step:08d}":
+            checkpoint = trainer.strategy.load_checkpoint(path, weights_only=True)
+            trainer.strategy.load_model_state_dict(checkpoint)
+            trainer.strategy.load_optimizer_state_dict(checkpoint)  # some hold the weights to evaluate
+            step = int(checkpoint["global_step"])
         self._concluding, self.best_step = True, step
         validates = trainer.limit_val_batches != 0
         if validates and data.validation_names and (step is not None or not self.predictions):
@@ -92,20 +98,6 @@ class FinetuningRun(TrainingModule):
     def figures(self, totals: dict[str, float]) -> dict[str, float]:
         """Returns the metrics of a set from its sums: `loss`, `weight` and, if the model counts it, `correct`."""
         return mean_loss(totals)
-
-    def results(self) -> dict[str, float]:
-        return {**self.last_metrics, **self.test_metrics, **self.baselines}
-
-    def _take_best(self, folder: Run) -> int | None:
-        """Loads the best checkpoint and returns its step; returns None if there is none, or if it is the last state."""
-        self.trainer.strategy.barrier()  # until the last checkpoint is on disk
-        path = folder.checkpoint_dir / "best.ckpt"
-        if not path.exists() or path.resolve().stem == f"step-{self.trainer.global_step:08d}":
-            return None
-        checkpoint = self.trainer.strategy.load_checkpoint(path, weights_only=True)
-        self.trainer.strategy.load_model_state_dict(checkpoint)
-        self.trainer.strategy.load_optimizer_state_dict(checkpoint)  # some hold the weights to evaluate
-        return int(checkpoint["global_step"])
 
     def _begin(self, stage: str, sets: dict[str, Any]) -> None:
         calibrating = next(iter(sets), None) if stage == "val" else None
@@ -131,8 +123,19 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
     A pattern is a whole name, with `*` for any text, or `re:` and a regular expression for any part of a name. Raises
     ValueError for a pattern that matches nothing, and for more layers than there are.
     """
-    names = dict(model.named_parameters())
-    frozen_names = set() if layers is None else _bottom(model, layers)
+    names, frozen_names = dict(model.named_parameters()), set[str]()
+    if layers is not None:
+        by_name = parts(model)
+        towers = depths(by_name.values())
+        if not towers or layers > min(towers.values()):
+            has = " and ".join(map(str, towers.values())) or "no list of"
+            raise ValueError(
+                f"module.freeze_layers={layers}: the model has {has} layers; the embeddings and at most "
+                f"{min(towers.values(), default=0)} layers can be frozen"
+            )
+        for name, (_, role, (_, layer, below)) in by_name.items():
+            if layer < layers if layer is not None else below or role == "embedding":
+                frozen_names.add(name)
     for pattern in patterns:
         matching = names_of_pattern(pattern, names)
         if not matching:
@@ -147,20 +150,3 @@ def freeze_parameters(model: nn.Module, patterns: Sequence[str], layers: int | N
         frozen = sum(p.numel() for p in names.values() if not p.requires_grad)
         total = sum(p.numel() for p in names.values())
         log.info("%s of %s parameters are frozen", f"{frozen:,}", f"{total:,}")
-
-
-def _bottom(model: nn.Module, layers: int) -> set[str]:
-    """Returns the names of the trainable parameters before the layers, and in the first `layers` layers of each tower."""
-    by_name = parts(model)
-    towers = depths(by_name.values())
-    if not towers or layers > min(towers.values()):
-        has = " and ".join(map(str, towers.values())) or "no list of"
-        raise ValueError(
-            f"module.freeze_layers={layers}: the model has {has} layers; the embeddings and at most "
-            f"{min(towers.values(), default=0)} layers can be frozen"
-        )
-    return {
-        name
-        for name, (_, role, (_, layer, below)) in by_name.items()
-        if (layer < layers if layer is not None else below or role == "embedding")
-    }

@@ -37,6 +37,9 @@ from tiryns.runner.run.audit import order_hash
 from tiryns.runner.run.errors import Diverged
 from tiryns.runner.run.folder import Run
 
+FIXED_MODELS = "fixed_models"
+"""Key in a checkpoint: the digests of the frozen models, by the setting that names each model."""
+
 
 class TrainingModule(base.ModelModule):
     """Trains a model, which maps a micro-batch to the *sum* of its losses, on global batches.
@@ -71,7 +74,7 @@ class TrainingModule(base.ModelModule):
         self._of_sources: base.SourceLosses | None = None
         self._compiled_clip: Compiled | None = None
         self._grad_norm = torch.zeros(())
-        self.last_metrics: dict[str, float] = {}
+        self.last_metrics, self.test_metrics = dict[str, float](), dict[str, float]()
 
     @cached_property
     def _digests(self) -> dict[str, str]:
@@ -225,7 +228,12 @@ class TrainingModule(base.ModelModule):
             base.check_same_model(self.state_dict(), checkpoint["state_dict"])
         except ValueError as error:  # of a vocabulary, if not of the model
             raise ValueError(f"{error}{getattr(self.datamodule, 'advice', str)()}") from None
-        base.check_fixed_models(self._digests, checkpoint, self.datamodule)
+        saved_digests = checkpoint.get(FIXED_MODELS, {})
+        for name in (n for n, digest in self._digests.items() if saved_digests.get(n, digest) != digest):
+            message = f"{name}: its weights are not those that the checkpoint was trained with"
+            if not self.datamodule.accept_changes:
+                raise ValueError(f"{message}. To go on all the same, set resume_changed_data=true")
+            log.warning("%s; going on all the same", message)
         self._saved_groups = checkpoint["optimizer_states"][0]["param_groups"]
         loop, step = checkpoint["loops"]["fit_loop"], checkpoint["global_step"]
         batches = dict.fromkeys(("ready", "started", "processed", "completed"), step)
@@ -238,13 +246,13 @@ class TrainingModule(base.ModelModule):
     def on_save_checkpoint(self, checkpoint: State) -> None:
         """Adds the digests of the frozen models, whose weights the checkpoint leaves out."""
         if self._digests:
-            checkpoint[base.FIXED_MODELS] = self._digests
+            checkpoint[FIXED_MODELS] = self._digests
 
     def after_training(self, folder: Run) -> None:
         """Runs on every rank after training, before the model is exported; a subclass may evaluate and write files."""
 
     def results(self) -> dict[str, float]:
-        return {**self.last_metrics, **self.baselines}
+        return {**self.last_metrics, **self.test_metrics, **self.baselines}
 
     def on_train_start(self) -> None:
         """Prepares the model, and warns if the learning rate differs from the checkpoint's."""

@@ -224,11 +224,6 @@ class Recording:
             pid=os.getpid(), begun_in=status.get("begun_in") or place,
         )  # fmt: skip
 
-    def add_to_config(self, name: str, values: dict[str, Any]) -> None:
-        """Writes values under `name` at the end of `config.yaml`. They are known only after the run is built."""
-        config, _, _ = (self.path / "config.yaml").read_text(encoding="utf-8").partition(f"\n{name}:")
-        write_atomically(self.path / "config.yaml", f"{config.rstrip()}\n{OmegaConf.to_yaml({name: values})}")
-
     @contextlib.contextmanager
     def record(self, config: DictConfig, overrides: list[str]) -> Iterator[None]:
         """Begins the run, and records its failure if the block raises."""
@@ -289,21 +284,13 @@ class Recording:
         shutil.rmtree(self.path / MEETING, ignore_errors=True)
         folders = (self.path, self.checkpoint_dir)
         for path in [path for folder in folders for one in LEFTOVERS for path in folder.glob(one)]:
-            if not _is_of_living(path):
+            lives = False
+            if match := re.search(r"\.(\d+)\.tmp$", path.name):  # the id of a process of this machine
+                with contextlib.suppress(ProcessLookupError, OverflowError):
+                    with contextlib.suppress(PermissionError):  # somebody else's
+                        os.kill(int(match[1]), 0)
+                    # a killed process that its parent has not waited for is a zombie
+                    lives = not re.search(r"\) Z [^)]*$", read_text(Path(f"/proc/{match[1]}/stat")))
+            if not lives:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def _is_of_living(path: Path) -> bool:
-    """Whether the process whose id is in a name such as `.status.json.123.tmp` is alive on this machine."""
-    match = re.search(r"\.(\d+)\.tmp$", path.name)
-    if match is None:
-        return False
-    try:
-        os.kill(int(match[1]), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # somebody else's
-        pass
-    # a killed process that its parent has not waited for is a zombie
-    return not re.search(r"\) Z [^)]*$", read_text(Path(f"/proc/{match[1]}/stat")))

@@ -191,7 +191,13 @@ class AutomaticModule(ModelModule):
 
     def on_validation_epoch_end(self) -> None:
         """Logs the metrics (loss, accuracy, ...) of every set, over all ranks."""
-        for number, name in enumerate(self.set_names()):
+        names, num_sets = [self.stage], len(getattr(self.trainer, f"num_{self.stage}_batches"))
+        if num_sets > 1:
+            kind = "test_names" if self.trainer.testing else "validation_names"
+            set_names = getattr(self.datamodule, kind, None) or []
+            endings = set_names if len(set_names) == num_sets else range(num_sets)
+            names = [f"{self.stage}/{ending}" for ending in endings]
+        for number, name in enumerate(names):
             if number in self._sets:
                 figures = self.set_figures(number)
                 self.publish({f"{name}/{figure}": value for figure, value in figures.items()})
@@ -232,12 +238,3 @@ class AutomaticModule(ModelModule):
     def stage(self) -> str:
         """The prefix of an evaluation's metrics: `val` or `test`."""
         return "test" if self.trainer.testing else "val"
-
-    def set_names(self) -> list[str]:
-        """Returns the prefix of each evaluated set's metrics: the stage, or `<stage>/<name>` for several sets."""
-        kind = "test_names" if self.trainer.testing else "validation_names"
-        count = len(getattr(self.trainer, f"num_{self.stage}_batches"))
-        names = list(getattr(self.datamodule, kind, None) or [])
-        if count < 2:
-            return [self.stage]
-        return [f"{self.stage}/{name}" for name in (names if len(names) == count else range(count))]

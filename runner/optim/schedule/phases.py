@@ -60,10 +60,6 @@ def check_decay(kind: str, decay: float, where: str) -> float:
     return decay
 
 
-def _long(steps: int | None) -> str:
-    return "to the end" if steps is None else count_of(steps, "step")
-
-
 def count_steps(steps: Steps, max_steps: int | None, where: str) -> int:
     """Returns a number of steps from a number or a fraction of max_steps; raises ValueError for other values."""
     number = isinstance(steps, int | float) and not isinstance(steps, bool) and 0 <= steps < math.inf
@@ -182,7 +178,8 @@ class ThreePhaseSchedule:
 
     def describe(self) -> str:
         """Returns the phases in words, such as `warmup 75 steps (linear), training 1,125 steps (constant)`."""
-        return ", ".join(f"{phase.name} {_long(phase.num_steps)} ({phase.kind})" for phase in self.phases)
+        parts = ((p, count_of(p.num_steps, "step") if p.num_steps else "to the end") for p in self.phases)
+        return ", ".join(f"{phase.name} {length} ({phase.kind})" for phase, length in parts)
 
     @property
     def num_steps(self) -> int | None:
