@@ -18,9 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 class Clock:
     """Time that passes only when a test says so."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 50.0
-        monkeypatch.setattr(throughput, "time", SimpleNamespace(perf_counter=lambda: self.now))
+    now = 5.0
 
     def pass_by(self, seconds: float) -> None:
         self.now += seconds
@@ -28,7 +26,18 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+    clock = Clock()
+    monkeypatch.setattr(throughput, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    return clock
+
+
+@pytest.fixture
+def processor(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The CPU time of this process."""
+    processor = Clock()
+    monkeypatch.setattr(throughput, "cpu_seconds", lambda: processor.now)
+    monkeypatch.setattr(CpuTime, "start_up", None)
+    return processor
 
 
 class SlowSave(Callback):
@@ -113,18 +122,6 @@ def test_nothing_is_claimed_where_nothing_is_counted(clock: Clock) -> None:
     assert counter.metrics() == {"perf/tokens_per_second": pytest.approx(5.0)}
 
 
-class Processor:
-    """CPU time that passes only when a test says so."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 5.0
-        monkeypatch.setattr(throughput, "cpu_seconds", lambda: self.now)
-        monkeypatch.setattr(CpuTime, "start_up", None)
-
-    def work(self, seconds: float) -> None:
-        self.now += seconds
-
-
 class Logged(CSVLogger):
     """Keeps what is logged."""
 
@@ -141,36 +138,31 @@ class Logged(CSVLogger):
         return [(step, metrics[key]) for step, metrics in self.rows if key in metrics]
 
 
-@pytest.fixture
-def processor(monkeypatch: pytest.MonkeyPatch) -> Processor:
-    return Processor(monkeypatch)
-
-
 def trained(
-    processor: Processor, folder: Path, seconds: float, steps: int = 4, resumed: Path | None = None
+    processor: Clock, folder: Path, seconds: float, steps: int = 4, resumed: Path | None = None
 ) -> list[tuple[int | None, float]]:
     """What is logged of steps that cost so many seconds each, with a validation of 3 seconds after every second one."""
     counter, logged = CpuTime(), Logged(folder)
-    module = TinyModule(lambda: processor.work(seconds), lambda: processor.work(3.0))
+    module = TinyModule(lambda: processor.pass_by(seconds), lambda: processor.pass_by(3.0))
     trainer = tiny_trainer(steps, [counter], logger=logged, val_check_interval=2, limit_val_batches=1)
     trainer.fit(module, loader(steps), loader(1), ckpt_path=resumed and str(resumed), weights_only=True)
     trainer.save_checkpoint(folder / "end.ckpt")
     return logged.seconds
 
 
-def test_cost_of_a_run_has_start_up_steps_and_validations(processor: Processor, tmp_path: Path) -> None:
+def test_cost_of_a_run_has_start_up_steps_and_validations(processor: Clock, tmp_path: Path) -> None:
     assert trained(processor, tmp_path, 10.0) == [(2, 28.0), (4, 51.0)]
 
 
-def test_runs_of_one_process_have_the_same_start_up(processor: Processor, tmp_path: Path) -> None:
+def test_runs_of_one_process_have_the_same_start_up(processor: Clock, tmp_path: Path) -> None:
     first = trained(processor, tmp_path, 10.0)
-    processor.work(1000.0)
+    processor.pass_by(1000.0)
     assert trained(processor, tmp_path, 10.0) == first
     assert trained(processor, tmp_path, 11.0) == [(2, 30.0), (4, 55.0)]
 
 
 def test_resumed_run_adds_the_sessions_before(
-    processor: Processor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    processor: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained(processor, tmp_path, 10.0)
     processor.now = 7.0

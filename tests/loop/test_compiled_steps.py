@@ -44,14 +44,6 @@ def test_a_cpu_compiles_the_head_alone(graphs: Graphs, run_here: Runner) -> None
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("as_on_a_gpu")
-def test_a_fused_step_stays(graphs: Graphs, run_here: Runner) -> None:
-    run_here(*SHORT, "module.compile_model=true", folder="compiled")
-    assert graphs.calls_with("_foreach_norm") == 6
-    assert graphs.calls_with("addcdiv") == 0
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("as_on_a_gpu")
 def test_steps_of_the_hessian_are_not_compiled(graphs: Graphs, run_here: Runner) -> None:
     words = [*SHORT, "optimizer=sophiah", "optimizer.update_period=3"]
     plain = run_here(*words, folder="plain")

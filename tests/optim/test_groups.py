@@ -43,21 +43,16 @@ def names_by_group(made: list[dict[str, Any]]) -> dict[str, list[str]]:
 
 def test_the_two_lists_of_a_bert() -> None:
     model = tiny_bert()
-    made = groups(model)
-    names = names_by_group(made)
+    names = names_by_group(groups(model))
     assert names["decay"] == MATRICES
     assert names["embeddings"] == EMBEDDINGS
     rest = [name for name, _ in model.named_parameters() if name not in MATRICES + EMBEDDINGS]
     assert names["no_decay"] == rest
     assert all(name.endswith("bias") or "LayerNorm" in name for name in rest)
-    assert {group["name"]: group["weight_decay"] for group in made} == {
-        "decay": 0.1,
-        "embeddings": 0.0,
-        "no_decay": 0.0,
-    }
 
 
-@pytest.mark.parametrize(("embeddings", "vectors"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("embeddings", [False, True])
+@pytest.mark.parametrize("vectors", [False, True])
 def test_embeddings_and_vectors_decay_when_asked(embeddings: bool, vectors: bool) -> None:
     made = groups(tiny_bert(), decay_embeddings=embeddings, decay_vectors=vectors)
     decays = {group["name"]: group["weight_decay"] for group in made}

@@ -203,16 +203,6 @@ def test_settings_that_cannot_be_are_errors(
         get_optimizer(name, tiny_bert(), settings, quantized)
 
 
-def test_fused_adamw_gives_the_plain_updates() -> None:
-    models = [tiny_bert(), tiny_bert()]
-    for model, fused in zip(models, (True, False), strict=True):
-        optimizer = make("adamw", False, model, fused=fused)
-        assert optimizer.defaults["fused"] is fused
-        train(model, optimizer, range(3))
-    for a, b in zip(*(model.parameters() for model in models), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
 def test_the_command_line_reaches_groups_and_settings() -> None:
     overrides = [
         "optimizer=muon",

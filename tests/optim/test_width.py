@@ -23,8 +23,8 @@ SIZES: dict[str, Any] = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "vocab_size": 100,
 }  # fmt: skip
 
-
 MATRICES = ("dense.weight", "query.weight", "key.weight", "value.weight")
+NORM = ("cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.bias")
 
 
 def rates(model: nn.Module, kind: str, base_width: int) -> dict[str, float]:
@@ -37,19 +37,14 @@ def encoder(architecture: str) -> Any:
     return AutoModelForMaskedLM.from_config(AutoConfig.for_model(architecture, **SIZES, pad_token_id=0))
 
 
-def test_embedding_scales_the_rate_of_embeddings_alone() -> None:
-    found = rates(tiny_bert(), "embedding", base_width=16)
-    wide = {name for name, rate in found.items() if rate != 1.0}
-    assert wide == {name for name in found if "_embeddings.weight" in name}
-    assert {found[name] for name in wide} == {4.0}
-
-
-def test_mup_scales_the_rate_of_matrices_and_of_the_norm_before_the_logits() -> None:
-    found = rates(tiny_bert(), "mup", base_width=16)
-    slow = {name for name, rate in found.items() if rate != 1.0}
-    norm = {f"cls.predictions.transform.LayerNorm.{kind}" for kind in ("weight", "bias")}
-    assert slow == norm | {name for name in found if name.endswith(MATRICES)}
-    assert {found[name] for name in slow} == {0.25}
+@pytest.mark.parametrize(
+    ("kind", "endings", "rate"),
+    [("embedding", ("_embeddings.weight",), 4.0), ("mup", (*MATRICES, *NORM), 0.25)],
+)
+def test_rates_are_scaled_by_width(kind: str, endings: tuple[str, ...], rate: float) -> None:
+    """Of embeddings alone, or of matrices and of the norm before the logits."""
+    found = rates(tiny_bert(), kind, base_width=16)
+    assert found == {name: rate if name.endswith(endings) else 1.0 for name in found}
 
 
 @pytest.mark.parametrize("kind", ["embedding", "mup"])

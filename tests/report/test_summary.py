@@ -1,10 +1,10 @@
 import re
 from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from tests.callbacks.test_progress import Terminal
 from tiryns.runner.report.summary import clock, end_summary, resume_command, show
 from tiryns.runner.run.folder import Run
 
@@ -17,11 +17,6 @@ RESULTS = {
     "val/books/loss": 3.9, "val/books/unigram_entropy": 6.1, "val/books/accuracy": 0.3412,
     "uniform_entropy": 9.01, "objective": 3.875, "best_step": 9000.0,
 }  # fmt: skip
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_facts_are_plain_lines_outside_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,5 @@
 """A stream of energon's is stopped and gone on with anywhere, and never spins or hangs."""
 
-import io
 import random
 import time
 from pathlib import Path
@@ -12,6 +11,7 @@ from megatron.energon import WorkerConfig, get_loader, get_val_dataset
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.data.energon.sets import NumberedPacks, make_set, stream, take
+from tests.optim.test_optimizers import through_a_file
 from tests.support.processes import assert_workers_end_with_their_parent
 from tiryns.runner.data.energon.loader import (
     EnergonDataloader,
@@ -28,14 +28,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_set(tmp_path_factory.mktemp("energon") / "set")
 
 
-def saved_and_loaded(state: dict[str, Any]) -> dict[str, Any]:
-    """As a checkpoint does it: nothing but plain values may be in it."""
-    file = io.BytesIO()
-    torch.save(state, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
-
-
 def check_cuts(folder: Path, cuts: list[int], steps: int, **settings: Any) -> None:
     """The stream, cut after so many batches each time, is the undisturbed one."""
     undisturbed = stream(folder, **settings)
@@ -45,7 +37,7 @@ def check_cuts(folder: Path, cuts: list[int], steps: int, **settings: Any) -> No
     for length in [*cuts, steps]:
         part = stream(folder, **settings)
         if state is not None:
-            part.restore_state(saved_and_loaded(state))
+            part.restore_state(through_a_file(state))
         found += take(part, length)
         state = part.save_state()
         part.close()
@@ -103,7 +95,7 @@ def test_state_comes_back_as_it_was(folder: Path) -> None:
     loader = stream(folder, packing=12)
     take(loader, 4)
     state = loader.dataloader.save_state_rank()
-    assert repr(from_plain(saved_and_loaded({"s": to_plain(state)})["s"])) == repr(state)
+    assert repr(from_plain(through_a_file({"s": to_plain(state)})["s"])) == repr(state)
 
 
 def test_unknown_part_of_a_state_is_refused() -> None:
@@ -134,7 +126,7 @@ def test_killed_worker_is_replaced_and_the_stream_stays_the_same(folder: Path) -
     for behind in (3, 2):  # since the beginning, and since a state that was saved
         workers_of(loader)[0].kill()
         time.sleep(0.3)  # the signal arrives here, where training would be at work
-        state = saved_and_loaded(loader.save_state())
+        state = through_a_file(loader.save_state())
         assert state["skip"] == behind, "without asking the dead worker"
         found += take(loader, 6)
         loader.save_state()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.optim.test_formulas import DECOUPLED
 from tests.optim.tiny import QUICK, VARIANTS, make, tiny_bert, train
 from tiryns.conf.phases import Phase
 from tiryns.runner.optim import ThreePhaseSchedule, loop_needs
@@ -13,9 +14,6 @@ from tiryns.runner.optim.schedule.chain import decays_of, schedule_of, timeline_
 from tiryns.runner.optim.schedule.schedulers import PhasedScheduler
 from tiryns.runner.optim.table import OPTIMIZERS
 
-DECOUPLED = (
-    "adamw", "adafactor", "galore", "lion", "muon", "normuon", "shampoo", "soap", "sophiah", "stable_adamw",
-)  # fmt: skip
 PHASES = [Phase("first", steps=2), Phase("second", steps=2, optimizer={"weight_decay": 0.4})]
 
 Weights = dict[str, torch.Tensor]
