@@ -8,7 +8,10 @@ import pytest
 
 from tests.inference.conftest import finetuned
 from tests.modules.conftest import TASKS
+from tests.support.composed import composed
 from tiryns.runner.cli.commands import main
+from tiryns.runner.cli.models.evaluate import evaluate_sets
+from tiryns.runner.run.folder import Run
 
 GREETING = "Viele Gr\xfc\xdfe, caf\xe9 \u20ac5"
 
@@ -48,8 +51,11 @@ def test_a_later_file_is_utf8_or_else_in_the_encoding_of_the_run(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
     assert texts(capsys, run, "-", "--input-format", "csv") == [GREETING.replace(",", ";")]
     main(["evaluate", str(run), str(tmp_path / "a.csv"), "--resamples", "0", "--out", str(tmp_path / "out")])
-    (line,) = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
-    assert json.loads(line)["text"] == GREETING.replace(",", ";")
+    words = [*Run(run).overrides(), "mode=evaluate", f"resume={run}", f"data.test={tmp_path / 'a.csv'}"]
+    evaluate_sets(composed(words), tmp_path / "as a mode")
+    for out in ("out", "as a mode"):
+        (line,) = (tmp_path / out / "predictions.jsonl").read_text().splitlines()
+        assert json.loads(line)["text"] == GREETING.replace(",", ";")
 
 
 def test_an_encoding_that_is_asked_for_counts(

@@ -133,7 +133,8 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
     """Runs `mode=evaluate`: measures the run that `resume` names on `data.test`, or a text model on `data.validation`."""
     with many_imports():
         from tiryns.runner.data.evaluated import by_name
-        from tiryns.runner.inference.evaluated import KNOWN_SETTINGS, Asked, evaluate
+        from tiryns.runner.inference.evaluated import BAD_ROW, KNOWN_SETTINGS, Asked, evaluate
+        from tiryns.runner.inference.passes import run_config
         from tiryns.runner.tasks import import_modules
 
     if config.resume in (None, "auto"):
@@ -147,10 +148,15 @@ def evaluate_sets(config: DictConfig, folder: Path) -> None:
         raise ValueError(f"mode=evaluate: data.{part} names no data to measure the run on; set {advice}")
     if any(name == "_target_" or isinstance(source, Mapping) for name, source in sets.items()):
         raise ValueError(f"mode=evaluate: data.{part} is made in code: name a file with data.{part}=FILE")
-    settings = {name: data[name] for name in KNOWN_SETTINGS if name in data}
-    precision = None if config.trainer.get("precision", "auto") == "auto" else str(config.trainer.precision)
     import_modules(config.imports)
-    _show(evaluate(config.resume, sets, Asked(settings, precision), progress), folder)
+    # The run's own settings are not asked for again: its encoding does not hold for a later file in UTF-8
+    run = run_config(config.resume) or DictConfig({"data": {}, "trainer": {}})
+    run_data = {**settings_in(run.data, resolve=True), BAD_ROW: None}
+    values = {name: data[name] for name in KNOWN_SETTINGS if name in data}
+    settings = {name: value for name, value in values.items() if value != run_data.get(name)}
+    precision = str(config.trainer.get("precision", "auto"))
+    options = Asked(settings, None if precision in ("auto", run.trainer.get("precision")) else precision)
+    _show(evaluate(config.resume, sets, options, progress), folder)
 
 
 def write(evaluation: "Evaluation", folder: Path) -> None:
