@@ -185,7 +185,7 @@ def model_to_measure(run: str, asked: Asked = AS_TRAINED) -> Labels | AnswersAsT
 
 def computation_of(computation: Computation, asked: Asked) -> Computation:
     """Returns the computation with the precision and micro-batches in `asked`; ValueError for an unknown precision."""
-    fields = {name: asked.settings[name] for name in COMPUTED if name in asked.settings}
+    fields = {name: asked.settings[name] for name in COMPUTED if asked.settings.get(name, "auto") != "auto"}
     if asked.precision is not None:
         check_choice("--precision", asked.precision, PRECISIONS)
         fields["precision"] = asked.precision

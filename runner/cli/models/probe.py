@@ -10,9 +10,6 @@ from omegaconf import DictConfig
 
 from tiryns.runner.run.folder import Run
 
-PRECISIONS = {"auto": "32-true", "32": "32-true"}
-"""Precisions that mean fp32 here: `auto` does too, so that the features of all models are computed alike."""
-
 
 def probe_model(config: DictConfig, folder: Run) -> dict[str, float]:
     """Measures frozen features, writes metrics and a page to `folder`, returns the metrics; ValueError for unfit data."""
@@ -52,6 +49,7 @@ def prepare(config: DictConfig) -> tuple[Any, Any]:
 
     from tiryns.runner.cli.models.evaluate import progress
     from tiryns.runner.data import FinetuningData, MinimalPairs, MtebTasks, RetrievalPairs
+    from tiryns.runner.inference.evaluated import COMPUTED
     from tiryns.runner.inference.language.likelihood import PairScorer
     from tiryns.runner.inference.passes import Computation
     from tiryns.runner.inference.vectors import FrozenEncoder
@@ -67,9 +65,11 @@ def prepare(config: DictConfig) -> tuple[Any, Any]:
             "experiment=classification, or data of yours, such as data=classification data.train=train.csv"
         )
     data.prepare_data()
-    precision = PRECISIONS.get(config.trainer.precision, str(config.trainer.precision))
+    precision = str(config.trainer.precision)
+    precision = "32-true" if precision in ("auto", "32") else precision  # to compute all models alike
     layout = "packed" if config.data.layout == "auto" else config.data.layout
-    computation = Computation(precision, layout, config.data.micro_batch_tokens, config.data.micro_batch_size)
+    limits = {name: config.data[name] for name in COMPUTED if config.data[name] != "auto"}
+    computation = Computation(precision, layout, **limits)
     name = config.model.get("name_or_path")
     if isinstance(data, MinimalPairs):
         return data, PairScorer(name, computation, progress)

@@ -188,7 +188,7 @@ def test_what_cannot_be_measured_is_one_line(
 def test_mode_evaluate_measures_the_validation_sets_of_the_config(
     runs: dict[str, Path], later: Path, tmp_path: Path
 ) -> None:
-    succeeded(tmp_path, "mode=evaluate", f"resume={runs['mlm']}")
+    succeeded(tmp_path, "mode=evaluate", f"resume={runs['mlm']}", "data.micro_batch_tokens=auto")
     (folder,) = tmp_path.glob("outputs/*/*-evaluation")
     found = json.loads((folder / "evaluation.json").read_text())["sets"]["later"]["metrics"]
     results = json.loads((runs["mlm"] / "status.json").read_text())["results"]
