@@ -29,7 +29,7 @@ class PairsData(FinetuningData):
     """Column of the passage that belongs to the query."""
     negative_columns: Any = None
     """Columns of hard negatives, each with a text, a list of texts or its JSON: `negative`, `[negative_1,negative_2]`."""
-    label_column: Any = None
+    label_column: str | None = None  # type: ignore[assignment]
     """Column of the score of a pair, for `objective.loss=cosent` and `cosine`; none: no scores."""
     match_column: str | None = None
     """Column of an id: passages of rows with the same id are not negatives of each other."""

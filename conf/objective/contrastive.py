@@ -74,7 +74,7 @@ class PairLoss:
 def check_pairs(objective: Settings, config: Settings) -> None:
     """Raises ValueError as `check_contrastive` does; the config's data names the columns of scores and negatives."""
     data = config["data"]
-    check_contrastive(objective, data.get("label_column"), bool(data.get("negative_columns", True)))
+    check_contrastive(objective, data.get("label_column"), data.get("negative_columns", True) is not None)
 
 
 @dataclass

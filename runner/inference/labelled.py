@@ -12,7 +12,7 @@ from tiryns.conf.values import Settings
 from tiryns.runner import log
 from tiryns.runner.data.labelled.columns import meant_error, without_hidden
 from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
-from tiryns.runner.data.labelled.labels import REGRESSION
+from tiryns.runner.data.labelled.labels import REGRESSION, names_of
 from tiryns.runner.data.labelled.spelling import is_missing
 from tiryns.runner.data.micro_batch import tokenizer_arguments
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
@@ -184,7 +184,7 @@ class Labels(Tested):
         rows = self.rows_of(source, "test", bad)
         column = self.settings["label_column"] or self.settings["pair_column"]  # of pairs without scores
         if all(is_missing(row.values.get(column)) for row in rows.rows):
-            label_columns = self.settings.get("label_columns") or [column]
+            label_columns = names_of(self.settings.get("label_columns")) or [column]
             columns = list(dict.fromkeys(key for row in rows.rows[:1000] for key in row.values))
             absent = [one for one in label_columns if one not in columns]
             there = f"is not among its columns: {', '.join(map(str, columns))}" if absent else "is empty"

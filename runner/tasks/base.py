@@ -13,6 +13,7 @@ from tiryns.conf.registry import METRICS, TASKS
 from tiryns.conf.values import suggest
 from tiryns.runner.config.targets import resolve_name
 from tiryns.runner.data.labelled.examples import ExampleReader, Learnt
+from tiryns.runner.data.labelled.labels import names_of
 from tiryns.runner.data.micro_batch import Batch, MicroBatch, Tokenizer
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.models.encoder import load_encoder, trained_labels
@@ -62,7 +63,10 @@ class Task:
         if self.reader is None:
             raise ValueError(f"data.task={self.name}: it has its own data modules and reads no labelled rows")
         params = inspect.signature(self.reader).parameters
-        return self.reader(**{name: value for name, value in settings.items() if name in params})
+        values = {name: value for name, value in settings.items() if name in params}
+        # a column may stand alone, or be a number; `tag_columns` may also have names for them
+        names = [name for name in values if name.endswith("_columns") and name != "tag_columns"]
+        return self.reader(**values | {name: names_of(values[name], f"data.{name}") for name in names})
 
     def collect(self, sequences: object, objective: Collator) -> Predictions:
         """Returns an empty collection of predictions for a set, with the settings of the run's objective."""

@@ -168,7 +168,7 @@ def test_equal_words_give_equal_bytes_and_training_reads_them(run: Path, tmp_pat
 
 def test_every_format_is_read_and_written_alike(run: Path, tmp_path: Path) -> None:
     rows = [{**row, "query": f'{row["query"]}, "so"'} for row in ROWS]  # quotes in a list in a cell
-    reader = PairsReader("query", "passage", "negative", *[None] * 6)
+    reader = PairsReader("query", "passage", ["negative"], *[None] * 6)
     found = []
     for kind in ("jsonl", "csv", "tsv", "parquet"):
         write_rows(rows, tmp_path / f"pairs.{kind}", kind)

@@ -88,7 +88,7 @@ class ClassificationReader(ExampleReader[Labelled]):
     ) -> None:
         self.text_column, self.pair_column = text_column, pair_column
         self.label_column, self.id_column = label_column, id_column
-        self.label_columns = names_of(label_columns, "data.label_columns")
+        self.label_columns = list(label_columns or ())
         self._preset = (names_of(labels) or self.label_columns, problem_type, label_separator)
         self._label_by(Labels)
 

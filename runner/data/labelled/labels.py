@@ -210,9 +210,9 @@ def _decision(names: Sequence[str], count: int, are_integers: bool) -> str:
     return ""
 
 
-def names_of(labels: Sequence[object] | None, setting: str = "data.labels") -> list[str]:
-    """Returns the labels of a setting as they are written; raises ValueError for one that is named twice."""
-    names = list(map(spelling.spell, labels or []))
+def names_of(value: Any, setting: str = "data.labels") -> list[str]:
+    """Returns the labels or columns of a setting, one or a list, as text; ValueError for one that is named twice."""
+    names = list(map(spelling.spell, [value] if isinstance(value, str | int) else value or []))
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"{setting} names {first_names(twice)} more than once: name each once")
     return names

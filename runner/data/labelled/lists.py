@@ -63,7 +63,7 @@ class ListReader(ExampleReader[Candidates]):
 
     text_column: str
     choices_column: str
-    choice_columns: Sequence[str] | None
+    choice_columns: Sequence[str]
     label_column: str
     id_column: str | None
     label_separator: str | None

@@ -76,7 +76,7 @@ class PairsReader(ExampleReader[Pair]):
 
     text_column: str
     pair_column: str
-    negative_columns: Sequence[str] | str | None
+    negative_columns: Sequence[str]
     label_column: str | None
     match_column: str | None
     id_column: str | None
@@ -85,8 +85,6 @@ class PairsReader(ExampleReader[Pair]):
     max_query_length: int | None
 
     def __post_init__(self) -> None:
-        names = self.negative_columns
-        self.negatives = [names] if isinstance(names, str) else list(names or ())
         self.prompts = (self.query_prompt or "", self.passage_prompt or "")
         self.most_negatives = 0
         """The highest number of hard negatives of a row, in all sets read so far."""
@@ -99,7 +97,7 @@ class PairsReader(ExampleReader[Pair]):
 
     def columns(self) -> tuple[str, ...]:
         others = (name for name in (self.label_column, self.match_column) if name)
-        return (self.text_column, self.pair_column, *self.negatives, *others)
+        return (self.text_column, self.pair_column, *self.negative_columns, *others)
 
     def label_names(self) -> tuple[str, ...]:
         """Returns the columns of hard negatives, score and passage id, which a single query or passage does not have."""
@@ -111,7 +109,7 @@ class PairsReader(ExampleReader[Pair]):
             with rows.bad.row():
                 query = row.text(self.text_column, "data.text_column")
                 passage = row.text(self.pair_column, "data.pair_column")
-                columns = [n for n in self.negatives if self.in_training or n in row.values]
+                columns = [n for n in self.negative_columns if self.in_training or n in row.values]
                 texts = (text for n in columns for text in texts_in(row, n, "data.negative_columns"))
                 negatives = [text for text in texts if text.strip()]
                 match = self.match_column and row.column(self.match_column, "data.match_column")

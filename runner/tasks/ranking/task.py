@@ -30,19 +30,15 @@ class RankingReader(ListReader):
     """Reads lists of candidates with grades; `arranged` makes lists from columns of texts, or from rows of one text."""
 
     pair_column: str | None
-    negative_columns: Sequence[str] | str | None
+    negative_columns: Sequence[str]
 
     rows_hold = "lists"
     joins_rows = True
     noun = "candidate"
     fewest = 1
 
-    def __post_init__(self) -> None:
-        names = self.negative_columns
-        self.negatives = [names] if isinstance(names, str) else list(names or ())
-
     def columns(self) -> tuple[str, ...]:
-        pair = (self.text_column, self.pair_column, *self.negatives) if self.pair_column else ()
+        pair = (self.text_column, self.pair_column, *self.negative_columns) if self.pair_column else ()
         return pair or super().columns()
 
     def label_names(self) -> tuple[str, ...]:
@@ -65,7 +61,7 @@ class RankingReader(ListReader):
         """Returns the key of a row's list, and the row with its candidates as a list; a whole list has the key None."""
         values, pair = dict(row.values), self.pair_column
         if pair in values:
-            columns, setting = (pair, *self.negatives), "data.pair_column and data.negative_columns"
+            columns, setting = (pair, *self.negative_columns), "data.pair_column and data.negative_columns"
             relevant, *others = (texts_in(row, name, setting) for name in columns)
             values = {name: value for name, value in values.items() if name not in columns}
             values[self.choices_column] = candidates = list(chain(relevant, *others))

@@ -55,13 +55,14 @@ def test_row_is_its_query_passage_and_negatives() -> None:
 
 def test_negatives_may_be_in_several_columns_and_missing() -> None:
     rows = [
-        {"query": "a", "passage": "b", "n1": "c", "n2": None},
-        {"query": "d", "passage": "e", "n1": "", "n2": "f"},
-        {"query": "g", "passage": "h", "n1": '["i", "j"]', "n2": "[]"},  # as csv has lists
-        {"query": "k", "passage": "l", "n1": "[1]", "n2": "12"},
-        {"query": "m", "passage": "n", "n1": "[" * 10**5, "n2": "null"},
+        {"query": "a", "passage": "b", "0": 4, "1": "c", "2": None},
+        {"query": "d", "passage": "e", "0": 3, "1": "", "2": "f"},
+        {"query": "g", "passage": "h", "0": 2, "1": '["i", "j"]', "2": "[]"},  # as csv has lists
+        {"query": "k", "passage": "l", "0": 1, "1": "[1]", "2": "12"},
+        {"query": "m", "passage": "n", "0": 0, "1": "[" * 10**5, "2": "null"},
     ]
-    data = prepared(rows, negative_columns=["n1", "n2"])
+    data = prepared(rows, negative_columns=[1, 2], label_column=0)  # as pandas names them
+    assert data.train_set.scores.tolist() == [4, 3, 2, 1, 0]
     found = [pair.negatives for pair in data.train_set.examples]
     assert found == [["c"], ["f"], ["i", "j"], ["[1]", "12"], ["[" * 10**5, "null"]]
 
