@@ -131,7 +131,8 @@ class ListReader(ExampleReader[Candidates]):
 
     def raw_choices(self, row: Row) -> object:
         """Returns the candidates in a row as a list or mapping, if necessary from JSON or split at the separator."""
-        if self.choice_columns and self.choices_column not in row.values:
+        is_each = all(name in row.values for name in self.choice_columns)
+        if self.choice_columns and (is_each or self.choices_column not in row.values):
             columns = [row.column(name, "data.choice_columns") for name in self.choice_columns]
             while columns and is_missing(columns[-1]):
                 columns.pop()

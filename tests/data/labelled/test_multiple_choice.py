@@ -93,8 +93,8 @@ def test_choices_in_a_table_are_json_or_cut_at_the_separator(tmp_path: Path) -> 
 def test_columns_at_the_end_may_be_empty() -> None:
     columns = {"choice_columns": [1, 2, 3]}  # as pandas names them
     rows = [
-        {"text": "t", "1": "x", "2": "y", "3": "z", "label": 2},
-        {"text": "u", "1": "x", "2": "y", "3": "", "label": 0},
+        {"text": "t", "1": "x", "2": "y", "3": "z", "label": 2, "choices": "see 1 to 3"},
+        {"text": "u", "1": "x", "2": "y", "3": "", "label": 0, "choices": "see 1 and 2"},
     ]
     assert prepared(rows, **columns).train.counts.tolist() == [3, 2]
     with pytest.raises(ValueError, match="row 1: choice 2 of 3 is empty"):
