@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from tiryns.runner.run.files import write_atomically
 
@@ -41,12 +42,13 @@ def write_sets(folder: Path, sets: Mapping[str, "Predictions"], evaluation: Mapp
 
     - `predictions.jsonl`: a line per example with `set`, `id`, `text`, `gold`, `predicted`, `probability`.
     - `evaluation.json`: `evaluation`, which has an entry for each name under `sets`.
-    - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script.
+    - `answers-<set>.json` for questions: id -> text, the format of SQuAD's evaluation script; `/` becomes `-` or `%2F`.
     """
-    for name, predictions in sets.items():
-        safe = name.replace("/", "-").strip("-.")
+    safe = [name.replace("/", "-").strip("-.") for name in sets]
+    for place, (name, predictions) in enumerate(sets.items()):
+        ending = safe[place] if safe.count(safe[place]) == 1 else quote(name, safe="")
         for stem, text in predictions.files().items():
-            write_atomically(folder / f"{stem}-{safe}.json", text)
+            write_atomically(folder / f"{stem}-{ending}.json", text)
     write_lines(folder / PREDICTIONS, ({"set": name, **row} for name in sets for row in sets[name].rows()))
     write_content(folder, evaluation)
 

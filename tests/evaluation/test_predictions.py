@@ -287,3 +287,6 @@ def test_files_hold_what_was_predicted(tmp_path: Path) -> None:
     }
     answers = json.loads((tmp_path / "answers-test-hard.json").read_text())
     assert answers == {line["id"]: line["predicted"] for line in lines}
+    write_predictions(tmp_path, {"a/x.json": predictions, "a-x.json": predictions}, {}, {})
+    names = sorted(file.name for file in tmp_path.glob("answers-a*"))
+    assert names == ["answers-a%2Fx.json.json", "answers-a-x.json.json"]
