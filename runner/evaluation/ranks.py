@@ -158,7 +158,7 @@ def rank(
     passages: Tensor,
     relevant: Sequence[Sequence[int]],
     grades: Sequence[Sequence[float]] | None = None,
-    excluded: Sequence[int] | None = None,
+    excluded: Sequence[Sequence[int]] | None = None,
     depth: int = DEPTH,
     similarity: DotProduct = COSINE,
 ) -> Ranking:
@@ -167,7 +167,7 @@ def rank(
     Among the first 10 it computes `ndcg` with the `grades` of relevant passages (default 1), the reciprocal rank of the
     first relevant passage, and the recall. A `depth` of 100 adds the recall among the first 100, and average precision:
     the mean precision at relevant passages' ranks (0 beyond rank 100). Of equal scores the first passage ranks higher.
-    `excluded` [Q] has the index of a passage that is not ranked for the query, or -1.
+    `excluded` [Q] has the indices of passages that are not ranked for the query.
 
     Example:
         >>> queries, passages = torch.eye(2), torch.tensor([[1.0, 0.2], [1.0, 0.1], [0.0, 1.0]])
@@ -176,9 +176,8 @@ def rank(
     """
     tops = []
     for start, scores in score_blocks(queries, passages, similarity):
-        for row, passage in enumerate(excluded[start : start + len(scores)] if excluded else ()):
-            if passage >= 0:
-                scores[row, passage] = -torch.inf
+        for row, indices in enumerate(excluded[start : start + len(scores)] if excluded else ()):
+            scores[row, indices] = -torch.inf
         top = largest(scores, min(depth, len(passages)))
         tops.append(top.where(scores.gather(1, top) > -torch.inf, -1))
     first = torch.cat(tops).cpu().numpy()

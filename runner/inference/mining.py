@@ -5,7 +5,7 @@ Letters in shapes: Q queries, P passages, H features.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tiryns.runner.data.pairs.module import PairsData
-from tiryns.runner.data.pairs.reader import Pair
+from tiryns.runner.data.pairs.reader import index_of, own_passages
 from tiryns.runner.data.read.opened import Reading
 from tiryns.runner.evaluation.ranks import largest, score_blocks
 from tiryns.runner.inference.kinds import check_settings, option_defaults
@@ -130,31 +130,6 @@ def hard_negatives(
             reason = few if len(indices) < mining.negatives else ""
             negatives.append(Negatives(indices.tolist(), row[indices].tolist(), own_scores, reason))
     return negatives
-
-
-def index_of(texts: Iterable[str]) -> dict[str, int]:
-    """Returns the index of each distinct text, in their order."""
-    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
-
-
-def own_passages(
-    pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
-) -> tuple[list[dict[int, None]], list[set[int]]]:
-    """Returns `positives` and `exclusions` for `hard_negatives`; `queries` and `passages` give the index of each text.
-
-    `exclusions` also has the passages of rows with the same match id, and any passage that equals the query's text.
-    """
-    positives: list[dict[int, None]] = [{} for _ in queries]
-    matching: dict[str | None, set[int]] = {}
-    for pair in pairs:
-        positives[queries[pair.text]][passages[pair.pair]] = None
-        matching.setdefault(pair.match, set()).add(passages[pair.pair])
-    matching[None] = set()
-    exclusions = [{*indices} for indices in positives]
-    for pair in pairs:
-        exclusions[queries[pair.text]] |= matching[pair.match]
-        exclusions[queries[pair.text]] |= {passages[pair.text]} if pair.text in passages else set()
-    return positives, exclusions
 
 
 def mine(

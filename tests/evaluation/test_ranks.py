@@ -6,10 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import average_precision_score, ndcg_score
 
+from tests.data.pairs.test_pairs import prepared
+from tiryns.runner.evaluation.kinds.vectors import Retrieved
 from tiryns.runner.evaluation.metrics import get_metrics_for_task
 from tiryns.runner.evaluation.ranks import TiedRanks
+from tiryns.runner.objectives import ContrastiveCollator
 
 DRAW = np.random.default_rng(3)
 
@@ -78,3 +82,20 @@ def test_metrics_are_means_over_lists() -> None:
     for metric, value in zip(metrics.values(), expected, strict=True):
         metric.update(*zip(*lists, strict=True))
         assert float(metric.compute()) == pytest.approx(value)
+
+
+def retrieved(rows: Any, vectors: Any, **fields: Any) -> dict[str, float]:
+    """The metrics of pairs of which the first ones have vectors."""
+    found, count = Retrieved(prepared(rows, **fields).train_set, ContrastiveCollator(0, 4, 50)), len(vectors)
+    output = {"rows": torch.tensor(vectors), "temperature": torch.full((count,), 0.05)}
+    found.add({"samples": torch.arange(count)}, output)
+    found.join(lambda mine: [mine])
+    return found.measure()
+
+
+def test_neither_passages_that_are_no_negatives_nor_rows_that_are_not_validated_have_a_part() -> None:
+    vectors = {"a": [1.0, 0.0, 0.0], "b": [0.9, 0.4, 0.0], "c": [0.8, 0.5, 0.3], "d": [0.0, 0.1, 0.9]}
+    rows = [dict(zip(("query", "passage", "article"), texts, strict=True)) for texts in ("abx", "bay", "cdx")]
+    every = [[vectors[row["query"]], vectors[row["passage"]]] for row in rows]
+    assert retrieved(rows, every)["mrr_at_10"] == pytest.approx((1 + 1 + 1 / 3) / 3)
+    assert retrieved(rows, every, match_column="article")["mrr_at_10"] == pytest.approx((1 + 1 + 1 / 2) / 3)

@@ -13,10 +13,10 @@ from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.in_process import succeeded, tiryns_here
 from tests.support.json_keys import document
-from tiryns.runner.data.pairs.reader import PairsReader
+from tiryns.runner.data.pairs.reader import PairsReader, index_of, own_passages
 from tiryns.runner.data.read.rows import read_rows
 from tiryns.runner.evaluation import ranks
-from tiryns.runner.inference.mining import Mining, hard_negatives, index_of, mine, own_passages
+from tiryns.runner.inference.mining import Mining, hard_negatives, mine
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.run.command.tables import write_rows
 

@@ -25,10 +25,10 @@ class RetrievalSet(NamedTuple):
     passages: list[str]
     relevant: list[list[int]]
     """The numbers of the passages that belong to each query."""
+    excluded_passages: list[list[int]]
+    """The numbers of passages that are not ranked for a query: with its id in BEIR, else its text unless relevant."""
     grades: list[list[float]] | None = None
     """The grade of each relevant passage; None if all are equally relevant."""
-    excluded_passages: list[int] | None = None
-    """For each query, the number of the passage with its id, which is not ranked, else -1. None without ids."""
     num_left_out: int = 0
     """The number of queries without a relevant passage."""
 
@@ -64,9 +64,9 @@ class RetrievalPairs:
         numbers = {name: number for number, name in enumerate(beir.passages)}
         relevant = [[numbers[passage] for passage in judgements] for judgements in beir.grades.values()]
         grades = [list(judgements.values()) for judgements in beir.grades.values()]
-        excluded_passages = [numbers.get(query, -1) for query in beir.grades]
+        excluded_passages = [[numbers[query]] if query in numbers else [] for query in beir.grades]
         queries, passages = [beir.queries[query] for query in beir.grades], list(beir.passages.values())
-        return RetrievalSet(queries, passages, relevant, grades, excluded_passages, count)
+        return RetrievalSet(queries, passages, relevant, excluded_passages, grades, count)
 
     def pairs(self, rows: Rows) -> RetrievalSet:
         """Returns the queries and passages of rows."""
@@ -76,7 +76,8 @@ class RetrievalPairs:
             query = row.text(self.settings.query_column, "data.query_column")
             passage = row.text(self.settings.passage_column, "data.passage_column")
             relevant.setdefault(query, {})[passages.setdefault(passage, len(passages))] = None
-        return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())))
+        own_texts = [[*{passages.get(query, -1)} - {-1, *numbers}] for query, numbers in relevant.items()]
+        return RetrievalSet(list(relevant), list(passages), list(map(list, relevant.values())), own_texts)
 
     def _texts(self) -> list[str]:
         """Returns the texts to train a tokenizer on."""

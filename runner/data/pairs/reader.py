@@ -3,7 +3,7 @@
 Letters in shapes: D rows, X texts of all rows, N tokens.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -174,6 +174,31 @@ class PairsReader(ExampleReader[Pair]):
 
     def describe(self) -> dict[str, str]:
         return {"hard negatives": f"up to {self.most_negatives} of a row"} if self.most_negatives else {}
+
+
+def index_of(texts: Iterable[str]) -> dict[str, int]:
+    """Returns the index of each distinct text, in their order."""
+    return {text: number for number, text in enumerate(dict.fromkeys(texts))}
+
+
+def own_passages(
+    pairs: Sequence[Pair], queries: Mapping[str, int], passages: Mapping[str, int]
+) -> tuple[list[dict[int, None]], list[set[int]]]:
+    """Returns each query's own passages, and all that are no negatives of it; by the index of each text.
+
+    The latter also have the passages of rows with the same match id, and any passage that equals the query's text.
+    """
+    positives: list[dict[int, None]] = [{} for _ in queries]
+    matching: dict[str | None, set[int]] = {}
+    for pair in pairs:
+        positives[queries[pair.text]][passages[pair.pair]] = None
+        matching.setdefault(pair.match, set()).add(passages[pair.pair])
+    matching[None] = set()
+    exclusions: list[set[int]] = [set() for _ in queries]
+    for pair in pairs:
+        texts = {passages[text] for text in (pair.text, pair.pair) if text in passages}
+        exclusions[queries[pair.text]] |= matching[pair.match] | texts
+    return positives, exclusions
 
 
 def texts_in(row: Row, name: str, setting: str) -> list[str]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tiryns.runner.data.micro_batch import MicroBatch
-from tiryns.runner.data.pairs.reader import PairSequences
+from tiryns.runner.data.pairs.reader import PairSequences, index_of, own_passages
 from tiryns.runner.evaluation.files import PredictionRow
 from tiryns.runner.evaluation.predictions import Compared, Predictions
 from tiryns.runner.evaluation.ranks import Ranking, cosines, rank
@@ -82,7 +82,8 @@ class PairVectors(Predictions[PairSequences]):
 class Retrieved(PairVectors):
     """Ranks all passages and hard negatives of the set for each query, by the objective's similarity (see `rank`).
 
-    Rows with the same query are one query with all their passages; equal passages are one passage.
+    Rows with the same query are one query with all their passages; equal passages are one passage. As in the loss, a
+    passage that equals the query, or has its match id, is no negative: unless it belongs to the query, it is not ranked.
     """
 
     kind, monitor = "retrieval", "mrr_at_10"
@@ -92,11 +93,8 @@ class Retrieved(PairVectors):
         """Returns the metrics of each query [Q], with the first row that has the query."""
         means: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
         for size, ending in self.sizes():
-            ranking = self._ranking(size)
-            first = [
-                top[0] in relevant for top, relevant in zip(ranking.first, self._texts.relevant, strict=True)
-            ]
-            figures = {**ranking.figures, "accuracy_at_1": np.array(first, np.float64)}
+            figures = self._ranking(size).figures
+            figures["accuracy_at_1"] = (figures["mrr_at_10"] == 1).astype(np.float64)
             means |= {f"{name}{ending}": (values, self._texts.queries) for name, values in figures.items()}
         return means
 
@@ -104,32 +102,34 @@ class Retrieved(PairVectors):
         texts, vectors = self._texts, self.vectors(size)
         passages = vectors[:, 1:].flatten(0, 1)[torch.from_numpy(texts.passages)]
         queries = vectors[torch.from_numpy(texts.queries), 0]
-        return rank(queries, passages, texts.relevant, similarity=self.objective.similarity)
+        similarity = self.objective.similarity
+        return rank(queries, passages, texts.relevant, excluded=texts.exclusions, similarity=similarity)
 
     @cached_property
     def _texts(self) -> "_Texts":
-        ids = self.sequences.laid_out_ids(self.values["vectors"].shape[1]) * self.seen[:, None]
-        rows = np.flatnonzero(self.seen)
-        _, queries, query_of = np.unique(ids[rows, 0], return_index=True, return_inverse=True)
-        others = ids[:, 1:].ravel()
-        there = np.flatnonzero(others)
-        _, passages, passage_of = np.unique(others[there], return_index=True, return_inverse=True)
-        numbers = np.full(others.shape, -1)
-        numbers[there] = passage_of
-        positives = numbers.reshape(len(ids), -1)[rows, 0]
-        relevant = [np.unique(positives[query_of == query]).tolist() for query in range(len(queries))]
-        query_of_row = dict(zip(rows.tolist(), query_of.tolist(), strict=True))
-        return _Texts(rows[queries], there[passages], relevant, query_of_row)
+        rows, width = np.flatnonzero(self.seen).tolist(), self.values["vectors"].shape[1] - 1
+        pairs = [self.sequences.examples[i] for i in rows]
+        first_rows, places = dict[str, int](), dict[str, int]()
+        for row, pair in zip(rows, pairs, strict=True):
+            first_rows.setdefault(pair.text, row)
+            for number, text in enumerate(pair.texts[1:]):
+                places.setdefault(text, row * width + number)
+        relevant, no_negatives = own_passages(pairs, index_of(first_rows), index_of(places))
+        exclusions = [list(every - first.keys()) for every, first in zip(no_negatives, relevant, strict=True)]
+        first, positions = (np.array(list(one.values()), np.int64) for one in (first_rows, places))
+        return _Texts(first, positions, list(map(list, relevant)), exclusions)
 
     @cached_property
-    def _top_passages(self) -> NDArray[np.int64]:
-        """The index of the passage that ranks first for each query [Q]."""
-        return self._texts.passages[self._ranking(None).first[:, 0]]
+    def _top_passages(self) -> dict[str, int]:
+        """The position of the passage that ranks first, by query."""
+        positions = self._texts.passages[self._ranking(None).first[:, 0]].tolist()
+        queries = (self.sequences.examples[row].text for row in self._texts.queries)
+        return dict(zip(queries, positions, strict=True))
 
     def row(self, i: int) -> PredictionRow:
         """Returns the query's own passage, the first-ranked passage, and its score under the name of the similarity."""
         examples, vectors, similarity = self.sequences.examples, self.vectors(None), self.objective.similarity
-        row, place = divmod(int(self._top_passages[self._texts.query_of[i]]), vectors.shape[1] - 1)
+        row, place = divmod(self._top_passages[examples[i].text], vectors.shape[1] - 1)
         pair = (vectors[i, :1], vectors[row, 1 + place, None])
         score = similarity.pairwise(*(similarity.prepare(one.double()) for one in pair))
         entries = {"gold": examples[i].pair, "predicted": examples[row].texts[1 + place], "probability": None}
@@ -145,8 +145,8 @@ class _Texts(NamedTuple):
     """The first position of each passage [P] among the passages of all rows."""
     relevant: list[list[int]]
     """The numbers of the passages that belong to each query."""
-    query_of: dict[int, int]
-    """The number of the query of each row."""
+    exclusions: list[list[int]]
+    """The numbers of the other passages that are no negatives of each query (see `own_passages`)."""
 
 
 class PairScores(PairVectors):

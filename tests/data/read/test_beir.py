@@ -60,7 +60,7 @@ def test_a_folder_is_read_as_beir_reads_it(tmp_path: Path) -> None:
     assert len(found.passages) == PASSAGES + 1
     assert found.num_left_out == 2
     assert (found.relevant[1], found.grades and found.grades[1]) == ([16, 21], [1.0, 2.0])
-    assert found.excluded_passages == [-1, -1, -1, PASSAGES, *[-1] * 6]
+    assert found.excluded_passages == [[], [], [], [PASSAGES], *[[]] * 6]
     assert len(data.sets["val/validation"].queries) == 3
 
 
@@ -87,7 +87,7 @@ def drawn() -> tuple[Any, Any, list[dict[int, float]]]:
     return queries, passages, [{(q * 9 + 7 * k) % 140: 1.0 + k % 3 for k in range(q + 1)} for q in range(15)]
 
 
-def ranked(excluded: list[int] | None = None) -> Ranking:
+def ranked(excluded: list[list[int]] | None = None) -> Ranking:
     queries, passages, graded = drawn()
     own = [list(one) for one in graded], [list(one.values()) for one in graded]
     return rank(queries, passages, *own, excluded, DEEP)
@@ -95,11 +95,11 @@ def ranked(excluded: list[int] | None = None) -> Ranking:
 
 def test_figures_are_those_of_their_formulas_and_of_scikit_learn() -> None:
     queries, passages, graded = drawn()
-    excluded = [next(iter(one)) if q % 4 == 1 else -1 for q, one in enumerate(graded)]
+    excluded = [[next(iter(one))] if q % 4 == 1 else [] for q, one in enumerate(graded)]
     found, all_ranked = ranked(excluded), ranked()
     for q, grades in enumerate(graded):
         scores = cosines(queries[q].expand_as(passages), passages).numpy().round(12)
-        order = [n for n in np.argsort(-scores, kind="stable").tolist() if n != excluded[q]]
+        order = [n for n in np.argsort(-scores, kind="stable").tolist() if n not in excluded[q]]
         assert found.first[q].tolist() == order[:100]
         expected = trec_eval(order[:100], grades)
         for name, values in found.figures.items():
@@ -113,7 +113,7 @@ def test_figures_are_those_of_their_formulas_and_of_scikit_learn() -> None:
 
 
 def test_a_passage_that_is_not_ranked_stands_behind_the_others() -> None:
-    found = rank(torch.eye(2), torch.eye(2), [[0], [1]], None, [0, -1], DEEP)
+    found = rank(torch.eye(2), torch.eye(2), [[0], [1]], None, [[0], []], DEEP)
     assert found.first.tolist() == [[1, -1], [1, 0]]
     assert found.figures["mrr_at_10"].tolist() == [0, 1]
 
