@@ -99,3 +99,4 @@ def test_neither_passages_that_are_no_negatives_nor_rows_that_are_not_validated_
     every = [[vectors[row["query"]], vectors[row["passage"]]] for row in rows]
     assert retrieved(rows, every)["mrr_at_10"] == pytest.approx((1 + 1 + 1 / 3) / 3)
     assert retrieved(rows, every, match_column="article")["mrr_at_10"] == pytest.approx((1 + 1 + 1 / 2) / 3)
+    assert retrieved(rows, every[:2]) == pytest.approx(retrieved(rows[:2], every[:2]))

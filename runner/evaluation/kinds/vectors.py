@@ -54,10 +54,11 @@ class PairVectors(Predictions[PairSequences]):
         if not self.seen.any() or not has_labels:
             return {}
         means = {name: float(values.mean()) for name, (values, _) in self.means().items()}
-        temperature = float(self.values["temperature"][0])
+        temperature = float(self.values["temperature"][self.seen][0])
         learnt = {"temperature": temperature} if self.objective.learn_temperature else {}
         sets, vectors = self.sequences, self.values["vectors"]
-        rows = (vectors, sets.laid_out_ids(vectors.shape[1]), sets.match_ids, sets.scores)
+        every = (vectors, sets.laid_out_ids(vectors.shape[1]), sets.match_ids, sets.scores)
+        rows = (values[self.seen] for values in every)
         return {**super().measure(), **means, **self.objective.batch_figures(*rows, temperature), **learnt}
 
     def vectors(self, size: int | None) -> Tensor:
