@@ -15,6 +15,7 @@ from tiryns.runner.data.labelled.examples import READER_SETTINGS, TaskSequences
 from tiryns.runner.data.labelled.labels import REGRESSION, names_of
 from tiryns.runner.data.labelled.spelling import is_missing
 from tiryns.runner.data.micro_batch import tokenizer_arguments
+from tiryns.runner.data.pairs.reader import PairsReader
 from tiryns.runner.data.read.bad_rows import RAISED, AdvisedError, BadRows, MissingColumn
 from tiryns.runner.data.read.formats import ROWS, ending_format
 from tiryns.runner.data.read.opened import AS_FOUND, OfRun, Reading, of_run
@@ -140,6 +141,8 @@ class Labels(Tested):
         examples = self.reader.examples(rows, labelled=False)
         if usable:
             examples = self.reader.usable(examples, rows.bad)
+        if isinstance(self.reader, PairsReader):  # later rows may have more hard negatives than in training
+            self.model.texts_per_row = 2 + self.reader.most_negatives
         length = min(self.settings["max_length"], self.tokenizer.model_max_length)
         return self.reader.tokenize(examples, self.tokenizer, length, training=False) if examples else ()
 

@@ -15,7 +15,7 @@ from tests.inference.conftest import finetuned
 from tests.support import needs
 from tests.support.precision import rounding
 from tiryns.runner.cli.models.onnx.proof import open_for_graph
-from tiryns.runner.inference.evaluated import evaluate
+from tiryns.runner.inference.evaluated import Asked, evaluate
 from tiryns.runner.inference.predictor import Predictor
 from tiryns.runner.models.embedding.folder import read_embedding
 
@@ -98,6 +98,13 @@ def test_evaluation_has_the_loss_and_the_metrics_of_the_runs_test(words: list[st
     later = evaluate(str(run), {"later": file}).content["sets"]["later"]["metrics"]
     assert later == pytest.approx(expected, rel=1e-6)
     assert {"spearman", "temperature"} & later.keys()
+
+
+def test_later_rows_may_have_more_negatives_than_those_of_the_run(run: Path, tmp_path: Path) -> None:
+    rows = [{"query": f"heron {n}", "passage": f"river {n}", "negative": WORDS[: n % 4]} for n in range(9)]
+    sets = {"later": write(tmp_path / "later.jsonl", rows)}
+    found = evaluate(str(run), sets, Asked({"negative_columns": "negative"}, resamples=0)).content["sets"]
+    assert 0 < found["later"]["metrics"]["mrr_at_10"] < 1
 
 
 @pytest.mark.parametrize("longest", [8, 32])
