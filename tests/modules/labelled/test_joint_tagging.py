@@ -93,11 +93,11 @@ def test_files_of_a_word_a_line_have_columns_by_number_name_and_feature(tmp_path
         {"pos": ["DET", "NOUN"], "number": ["_", "Sing"], "relation": ["det", "root"]},
     ]
     (tmp_path / "train.conll").write_text("Ada N B-PER\nsleeps V O\n\nBo N B-PER\nruns V O\n")
-    data = data_module(
-        "joint_tagging", train=str(tmp_path / "train.conll"), validation_documents=0, tag_columns=[1, 2]
-    )
-    data.prepare_data()
-    assert data.train.examples[0].labels == {"1": ["N", "V"], "2": ["B-PER", "O"]}
+    rows = [{"words": ["Ada", "sleeps"], "labels": ["N", "V"], "ner": ["B-PER", "O"]}]
+    for train, names in ((str(tmp_path / "train.conll"), [1, 2]), (rows, ["labels", "ner"])):
+        data = data_module("joint_tagging", train=train, validation_documents=0, tag_columns=names)
+        data.prepare_data()
+        assert data.train.examples[0].labels == {str(names[0]): ["N", "V"], str(names[1]): ["B-PER", "O"]}
 
 
 GOOD: dict[str, Any] = {"words": ["a", "b"], "pos": ["X", "Y"], "ner": ["O", "B-Z"]}

@@ -147,8 +147,10 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                     header = ", ".join(map(str, row.values))
                     problem = f"has none of the columns {names}; it has: {header}. Set data.tag_columns"
                     raise MissingColumn(row.where, problem)
+                # not from the row, where `label_column` may have the name of one of the columns
+                tags = row._replace(values={self.tag_columns[name]: one for name, one in row_labels.items()})
                 labels = {
-                    name: labels_of(row, self.tag_columns[name], len(words), classes[name])
+                    name: labels_of(tags, self.tag_columns[name], len(words), classes[name])
                     for name in self.readers
                     if name in row_labels
                 }
