@@ -174,10 +174,8 @@ class Labels(Tested):
     def without_labels(self, rows: Rows) -> Rows:
         """Returns rows without the columns of labels."""
         names = set(self.reader.label_names())
-        inputs = [{n: v for n, v in row.values.items() if n not in names} for row in rows.rows]
-        return rows._replace(
-            rows=[row._replace(values=values) for row, values in zip(rows.rows, inputs, strict=True)]
-        )
+        inputs = ({n: v for n, v in row.values.items() if n not in names} for row in rows.rows)
+        return rows._replace(rows=list(map(Row, (row.where for row in rows.rows), inputs)))
 
     def labelled_samples(self, source: RowSource, name: str, bad: BadRows) -> tuple[TaskSequences, Entry]:
         """Returns the samples of the set `name`, and an entry with its numbers of unlabelled and of unusable rows.

@@ -69,17 +69,13 @@ def _judged_rows(path: Path, name: str) -> Iterator[Judged]:
                 yield _judge(row)
 
 
-def _as_one(row: PredictionRow) -> PredictionRow:
-    """Joins a sentence's known columns into one: a word's labels, such as `NOUN | O`, with their least probability."""
-    names = list(row["gold"])
-    sides = {side: [row[side][name] for name in names] for side in ("gold", "predicted", "probability")}
-    labels = {side: list(map(" | ".join, zip(*sides[side], strict=True))) for side in ("gold", "predicted")}
-    return {**row, **labels, "probability": list(map(min, zip(*sides["probability"], strict=True)))}
-
-
 def _judge(row: PredictionRow) -> Judged:
     if isinstance(row["gold"], dict):
-        row = _as_one(row)
+        # a word's labels in all known columns as one, such as `NOUN | O`, with their least probability
+        sides = ("gold", "predicted", "probability")
+        true, guesses, shares = (zip(*(row[side][n] for n in row["gold"]), strict=True) for side in sides)
+        labels = {"gold": list(map(" | ".join, true)), "predicted": list(map(" | ".join, guesses))}
+        row = {**row, **labels, "probability": list(map(min, shares))}
     gold, guess, probability = row["gold"], row["predicted"], row["probability"]
     if "words" in row:
         places = [i for i, tag in enumerate(gold) if tag != guess[i]]

@@ -69,14 +69,6 @@ def test_wrong_words_are_one_line(runs: Runs, tmp_path: Path, words: list[str], 
     assert message in done.stderr
 
 
-def test_unfinished_run_is_one_line(runs: Runs, tmp_path: Path) -> None:
-    (tmp_path / "unfinished").mkdir()
-    Run(tmp_path / "unfinished").update_status(state="failed")
-    done = tiryns_here(tmp_path, "evaluate", "unfinished", str(runs["classification"][1]))
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
-    assert "has left no model/: its state is 'failed'" in done.stderr
-
-
 @pytest.mark.slow
 def test_mode_evaluate_measures_the_run_that_resume_names(runs: Runs, tmp_path: Path) -> None:
     run, file = runs["classification"]

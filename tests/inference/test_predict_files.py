@@ -97,10 +97,11 @@ def test_the_input_is_never_written_over(run: Path, tmp_path: Path, written: str
         main(["predict", str(run), str(tmp_path / "b.figures.json"), "--out", str(tmp_path / "b.csv")])
 
 
-def test_the_error_of_a_failed_run_keeps_its_names_of_settings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_the_error_of_a_failed_run_keeps_its_names_of_settings(tmp_path: Path, command: str) -> None:
     failed = {"state": "failed", "error": "a.csv is not UTF-8: set one of data.encoding=cp1252"}
     (tmp_path / "status.json").write_text(json.dumps(failed))
     with pytest.raises(
         SystemExit, match=r"'failed', as a\.csv is not UTF-8: set one of data\.encoding=cp1252\. Mend"
     ):
-        main(["predict", str(tmp_path), "a text"])
+        main([command, str(tmp_path), "a text"])

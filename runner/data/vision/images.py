@@ -187,8 +187,10 @@ class ImageEncoder:
         if self.feature_id not in self.example.ids:
             raise ValueError("the text of an image contains no token for images")
         self.fixed = all(other.ids == self.example.ids for other in encodings)
-        self._needs_text = not all(
-            _equal(whole.inputs, encode.inputs(image)) for whole, image in zip(encodings, images, strict=True)
+        both = ((whole.inputs, encode.inputs(image)) for whole, image in zip(encodings, images, strict=True))
+        self._needs_text = any(
+            inputs.keys() != others.keys() or not all(np.array_equal(inputs[n], others[n]) for n in inputs)
+            for inputs, others in both
         )
         self._ids_by_size: dict[Size, NDArray[np.int32]] = {}
 
@@ -268,10 +270,6 @@ def join_images(images: Sequence[ImageInputs]) -> FlatSamples:
 
 def _inputs(outputs: Mapping[str, Any]) -> ImageInputs:
     return {name: value.numpy() for name, value in outputs.items() if name not in TEXT_INPUTS}
-
-
-def _equal(inputs: ImageInputs, others: ImageInputs) -> bool:
-    return inputs.keys() == others.keys() and all(np.array_equal(inputs[n], others[n]) for n in inputs)
 
 
 def _end_to_end(arrays: Sequence[NDArray[np.number]]) -> NDArray[np.number]:

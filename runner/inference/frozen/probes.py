@@ -1,6 +1,6 @@
 """Measures frozen features, for each kind of data: probes of labels, cosines of pairs, ranks of passages."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from tiryns.runner.evaluation.files import Entry, PredictionRow
 from tiryns.runner.evaluation.kinds.labels import ClassificationPredictions, NumberPredictions
 from tiryns.runner.evaluation.kinds.words import TokenPredictions
 from tiryns.runner.evaluation.predictions import Predictions
-from tiryns.runner.evaluation.ranks import DEEP, Ranking, cosines, rank
+from tiryns.runner.evaluation.ranks import DEEP, cosines, rank
 from tiryns.runner.evaluation.statistics.intervals import bootstrap
 from tiryns.runner.inference.evaluated import entry_with_intervals
 from tiryns.runner.inference.language.likelihood import entry_of_pairs, rows_of_pairs
@@ -165,7 +165,12 @@ def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> 
         passages = encoder.embed(data_set.passages, name, prompt="passage")
         ranks = rank(queries, passages, data_set.relevant, data_set.grades, data_set.excluded_passages, DEEP)
         ends = bootstrap(ranks.means, len(data_set.queries))
-        predictions[name] = _rows_of_ranks(data_set, ranks)
+        first = [data_set.passages[top] if top >= 0 else None for top in ranks.first[:, 0]]
+        gold = ([data_set.passages[number] for number in numbers] for numbers in data_set.relevant)
+        predictions[name] = [
+            {"id": number, "text": text, "gold": texts, "predicted": top, "probability": None}
+            for number, (text, texts, top) in enumerate(zip(data_set.queries, gold, first, strict=True))
+        ]
         entries[name] = {
             "examples": len(data_set.queries),
             "over": "queries",
@@ -175,14 +180,6 @@ def _rank_passages(sets: Mapping[str, RetrievalSet], encoder: FrozenEncoder) -> 
             **({"queries_left_out": data_set.num_left_out} if data_set.num_left_out else {}),
         }
     return Probed("retrieval", "ndcg_at_10", entries, predictions)
-
-
-def _rows_of_ranks(data_set: RetrievalSet, ranking: Ranking) -> Iterator[PredictionRow]:
-    """Yields a line for each query, with the passage that is ranked first and the passages that belong to the query."""
-    for number, (query, top) in enumerate(zip(data_set.queries, ranking.first, strict=True)):
-        gold = [data_set.passages[place] for place in data_set.relevant[number]]
-        first = data_set.passages[top[0]] if top[0] >= 0 else None
-        yield {"id": number, "text": query, "gold": gold, "predicted": first, "probability": None}
 
 
 def _measure(predictions: Predictions, logits: Tensor) -> tuple[Predictions, Entry]:

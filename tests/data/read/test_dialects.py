@@ -10,7 +10,7 @@ from tests.data.read.test_one_reader import documents, rows, write_packed
 from tiryns.runner.data.read.opened import Reading
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "cp1252", "utf-8-sig"])
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.json", "a.txt", "a.csv.gz"])
 def test_encoding_is_that_of_the_setting(tmp_path: Path, name: str, encoding: str) -> None:
     content = {

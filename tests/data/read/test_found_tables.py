@@ -9,7 +9,7 @@ import pytest
 from tiryns.runner.data.read.bad_rows import BadRow, BadRows
 from tiryns.runner.data.read.delimited import dialect_of
 from tiryns.runner.data.read.opened import AS_FOUND, Dialect, File, Reading
-from tiryns.runner.data.read.rows import HowRead, Rows, described_tables, read_rows
+from tiryns.runner.data.read.rows import HowRead, Rows, read_rows
 
 BOTH = ("text", "label")
 
@@ -44,16 +44,6 @@ def test_delimiters_that_are_alike_are_an_error_with_the_choices(tmp_path: Path)
     message = r"a\.csv may be cut .* set data.delimiter=',' or data.delimiter=';'"
     with pytest.raises(ValueError, match=message):
         found(tmp_path / "a.csv", content)
-    assert found(tmp_path / "a.csv", content, Reading(delimiter=";")).delimiter == ";"
-
-
-def test_encoding_that_is_set_is_said_at_the_start(tmp_path: Path) -> None:
-    content = "".join(f"caf\xe9 \u20ac{i}, \u201cplease\u201d;order\n" for i in range(9))
-    given = Reading(encoding="cp1252")
-    western = found(tmp_path / "a.csv", ("text;label\n" + content).encode("cp1252"), given)
-    assert described_tables({"a.csv": western}) == "a.csv: semicolon, cp1252, header"
-    assert found(tmp_path / "a.csv", "text;label\n" + content).encoding == "utf-8"
-    assert found(tmp_path / "a.csv", ("text;label\n" + content).encode("utf-8-sig")).encoding == "utf-8-sig"
 
 
 def test_a_wrong_byte_among_utf8_is_a_bad_row_and_no_other_encoding(tmp_path: Path) -> None:

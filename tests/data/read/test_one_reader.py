@@ -62,6 +62,8 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "a.csv": write_csv, "semicolon.csv": lambda p: write_csv(p, ";"), "tab.csv": lambda p: write_csv(p, "\t"),
     "bar.csv": lambda p: write_csv(p, "|"), "all_quoted.csv": lambda p: write_csv(p, quoting=csv.QUOTE_ALL),
     "marked.csv": lambda p: write_csv(p, encoding="utf-8-sig"),
+    "marked.json": lambda p: p.write_text(json.dumps(TABLE), encoding="utf-8-sig"),
+    "marked.jsonl": lambda p: p.write_text("\n".join(map(json.dumps, TABLE)), encoding="utf-8-sig"),
     "sixteen.csv": lambda p: write_csv(p, ";", "utf-16"),
     "sixteen.tsv": lambda p: write_csv(p, "\t", "utf-16"), "a.tsv": lambda p: write_csv(p, "\t"),
     "all_quoted.tsv": lambda p: write_csv(p, "\t", quoting=csv.QUOTE_ALL),

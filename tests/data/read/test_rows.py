@@ -32,13 +32,8 @@ SQUAD = {
 }
 
 
-def read(
-    source: Any, format: str = "auto", word_field: Any = 0, tag_field: Any = None
-) -> list[dict[str, Any]]:
-    return [
-        dict(row.values)
-        for row in read_rows(source, Reading(format=format, word_field=word_field, tag_field=tag_field)).rows
-    ]
+def read(source: Any, **fields: Any) -> list[dict[str, Any]]:
+    return [dict(row.values) for row in read_rows(source, Reading(**fields)).rows]
 
 
 def written(path: Path, text: str) -> Path:
@@ -52,11 +47,14 @@ def test_only_text_formats_are_textual(tmp_path: Path) -> None:
 
 
 def test_conll_by_tabs_and_by_spaces(tmp_path: Path) -> None:
-    tabs = written(tmp_path / "a.conll", "-DOCSTART-\tO\n\nNew York\tB-LOC\n#\tO\n\n# id 3\nrains\tO\n")
-    spaces = written(tmp_path / "b.conll", "Herons NNS B-ANIMAL\n# SYM O\n\n\nfly VBP O")
+    tabs = written(
+        tmp_path / "a.conll", "-DOCSTART-\tO\n \t \nNew York\tB-LOC \n#\tO\n\n# id 3\nrains \t O\n"
+    )
+    lines = "# id = 7\nHerons NNS B-ANIMAL\n# SYM O\n\n\n# id 3 domain=en\nfly VBP O\n \t \n"
+    spaces = written(tmp_path / "b.conll", lines)
     first, second = read(tabs)
     assert (first["words"], first["labels"]) == (["New York", "#"], ["B-LOC", "O"])
-    assert second["words"] == ["rains"]
+    assert (second["words"], second["labels"]) == (["rains"], ["O"])
     assert [row["labels"] for row in read(spaces)] == [["B-ANIMAL", "O"], ["O"]]
     assert [row["labels"] for row in read(spaces, tag_field=1)] == [["NNS", "SYM"], ["VBP"]]
 
@@ -76,14 +74,6 @@ def test_conllu_passes_over_ranges_and_empty_nodes(tmp_path: Path) -> None:
     assert read(file, tag_field="deprel")[0]["labels"] == ["nsubj", "cop", "root"]
 
 
-def test_conll_columns_are_trimmed_and_comments_passed_over(tmp_path: Path) -> None:
-    tabs = written(tmp_path / "a.conll", " \t \nAda\tB-PER \nruns \t O\n")
-    assert [(row["words"], row["labels"]) for row in read(tabs)] == [(["Ada", "runs"], ["B-PER", "O"])]
-    lines = "# id = 7\nAda _ B-PER\n# SYM O\n\n# id 3 domain=en\nruns _ O\n \t \n"
-    spaces = written(tmp_path / "b.conll", lines)
-    assert [row["words"] for row in read(spaces)] == [["Ada", "#"], ["runs"]]
-
-
 def test_squad_of_both_versions(tmp_path: Path) -> None:
     file = written(tmp_path / "a.json", json.dumps(SQUAD))
     answered, unanswered = read(file)
@@ -96,6 +86,7 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
+        ("a.json", json.dumps(SQUAD).replace('"id": "b", ', ""), "Herons, paragraph 0: there is no 'id'"),
         ("a.csv", "", "is empty: expected a line with the names of the columns"),
         ("a.jsonl", "[1, 2]\n", "line 1: expected a json object with named columns, found a list"),
         ("a.conll", "heron\tO\n\nfish\n", r"a\.conll, line 3: 1 columns where 2 are expected: 'fish'"),
@@ -112,21 +103,6 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
 def test_broken_file_is_named_with_its_line(tmp_path: Path, name: str, content: str, expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         read(written(tmp_path / name, content))
-
-
-@pytest.mark.parametrize("encoding", [None, "UTF-8"])
-def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path, encoding: str | None) -> None:
-    files = {"a.jsonl": '{"text": "a"}', "a.json": '[{"text": "a"}]', "a.csv": "text\na\n"}
-    for name, content in files.items():
-        file = written(tmp_path / name, f"\ufeff{content}")
-        assert [row.values for row in read_rows(file, Reading(encoding=encoding)).rows] == [{"text": "a"}]
-
-
-def test_squad_without_a_field_names_the_paragraph(tmp_path: Path) -> None:
-    broken = json.loads(json.dumps(SQUAD))
-    del broken["data"][0]["paragraphs"][0]["qas"][1]["id"]
-    with pytest.raises(ValueError, match="Herons, paragraph 0: there is no 'id'"):
-        read(written(tmp_path / "a.json", json.dumps(broken)))
 
 
 def test_wrong_names_and_rows(tmp_path: Path) -> None:
