@@ -64,24 +64,16 @@ def _digest(path: Path, *state: int) -> str:
 @cache  # the jobs of a sweep import nothing new
 def _own_path(file: str) -> str:
     """Returns the real path of a module's file from its absolute path, or "" if the file is installed."""
-    path = _real(os.path.normpath(file)) if file.endswith(".py") else ""
-    return "" if path.startswith(_installed()) else path
+    path = file if file.startswith(_installed()) else os.path.realpath(file)
+    return path if path.endswith(".py") and not path.startswith(_installed()) else ""
 
 
 @cache
 def _installed() -> tuple[str, ...]:
     """Returns how the paths of the program's, the packages' and Python's files begin."""
     folders = [_place_of("tiryns").parent / part for part in (".", "conf", "runner")]
-    libraries = map(Path, sysconfig.get_paths().values())
-    return tuple(f"{folder.resolve()}{os.sep}" for folder in (*libraries, *folders))
-
-
-@cache
-def _real(path: str) -> str:
-    """Returns `os.path.realpath` of an absolute path; caches folders, as thousands of files lie in a few hundred."""
-    parent, name = os.path.split(path)
-    here = os.path.join(_real(parent), name) if name else path
-    return os.path.realpath(here) if os.path.islink(here) else here
+    folders += map(Path, sysconfig.get_paths().values())
+    return tuple(f"{place}{os.sep}" for folder in folders for place in (folder, folder.resolve()))
 
 
 def patch() -> str | None:
