@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import Command, few_of, train_as
-from tests.data.pairs.rows import TINY, pairs, write
+from tests.data.pairs.rows import TINY
+from tests.data.pairs.test_runs import files
 from tests.runs.test_train import assert_same_run, continued, losses, rows
 from tests.support.precision import rounding
 from tiryns.runner.run.folder import Run
@@ -39,13 +40,8 @@ Trained = Callable[..., Run]
 
 def words(kind: str, folder: Path, *overrides: str) -> list[str]:
     """A tiny run on pairs with hard negatives."""
-    paths = [
-        write(folder / f"{name}.jsonl", pairs(60, seed, negatives=2))
-        for seed, name in enumerate(("train", "valid"))
-    ]
-    files = [f"data.train={paths[0]}", f"data.validation={paths[1]}", "data.negative_columns=negative"]
     tiny = [word for word in TINY if word != "objective=contrastive"]
-    return [*tiny, f"objective={kind}", *files, *KINDS[kind], *overrides]
+    return [*tiny, f"objective={kind}", *files(folder), *KINDS[kind], *overrides]
 
 
 @pytest.fixture(name="trained")
