@@ -107,7 +107,13 @@ def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: rando
     return only_run(cwd / "outputs")
 
 
-def check_loaders(tmp_path: Path, text_file: Path, kills: int, devices: int, workers: int) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_loader_processes_leave_no_trace(
+    tmp_path: Path, text_file: Path, devices: int, workers: int
+) -> None:
+    kills = 25
     arguments = [
         *LONGER, f"data.source={text_file}", f"data.num_workers={workers}", f"trainer.devices={devices}",
         f"trainer.max_steps={8 * kills + 16}", "trainer.validate_every=10", "checkpoint.every_steps=50",
@@ -118,15 +124,6 @@ def check_loaders(tmp_path: Path, text_file: Path, kills: int, devices: int, wor
     assert "a loader process was killed" in (tmp_path / "killed" / "output.txt").read_text()
     assert audit.compare(whole.path, killed.path) is None
     assert rows(whole) == rows(killed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("devices", [1, 2])
-@pytest.mark.parametrize("workers", [1, 2])
-def test_killed_loader_processes_leave_no_trace(
-    tmp_path: Path, text_file: Path, devices: int, workers: int
-) -> None:
-    check_loaders(tmp_path, text_file, kills=25, devices=devices, workers=workers)
 
 
 @pytest.mark.slow
