@@ -97,19 +97,16 @@ def test_a_killed_writer_is_continued_from_its_mark(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".partial")]
 
 
-def test_what_a_killed_writer_of_other_settings_left_is_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("setting", "kept_bytes"), [(2, None), (1, 3)], ids=["other settings", "lost tokens"]
+)
+def test_what_a_killed_writer_left_is_not_used(tmp_path: Path, setting: int, kept_bytes: int | None) -> None:
+    """Neither with other settings, nor with a mark whose tokens are lost."""
     kill_a_writer(tmp_path / "s")
+    if kept_bytes is not None:
+        os.truncate(tmp_path / ".s.partial/tokens.bin", kept_bytes)
     read: list[int] = []
-    store = write_store(tmp_path / "s", 300, {"a": 2}, counting(read))
-    assert read == list(range(10))
-    store.verify()
-
-
-def test_a_mark_without_its_tokens_is_not_used(tmp_path: Path) -> None:
-    kill_a_writer(tmp_path / "s")
-    os.truncate(tmp_path / ".s.partial/tokens.bin", 3)
-    read: list[int] = []
-    write_store(tmp_path / "s", 300, {"a": 1}, counting(read)).verify()
+    write_store(tmp_path / "s", 300, {"a": setting}, counting(read)).verify()
     assert read == list(range(10))
 
 
