@@ -50,16 +50,10 @@ KINDS = {
 TAGGED = ("conll", "words", "labels_", "entities", "spacy", "prodigy", "doccano", "studio")
 
 
-def write(folder: Path, files: dict[str, str | bytes]) -> None:
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("malformed")
-    write(folder, {**text.FILES, **labelled.FILES})
+    configs.write(folder, {**text.FILES, **labelled.FILES})
     models.write(folder)
     recipes.write(folder / "conf")
     return folder

@@ -247,8 +247,8 @@ FILES: dict[str, str | bytes] = {
 }  # fmt: skip
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, files: dict[str, str | bytes] = FILES) -> None:
     """Makes every file that a case may name."""
-    for name, content in FILES.items():
+    for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
