@@ -11,7 +11,7 @@ from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.runs.test_train import assert_bitwise, continued, weights
 from tests.support import needs
-from tests.support.in_process import succeeded, tiryns_here
+from tests.support.in_process import refused, succeeded, tiryns_here
 from tests.support.json_keys import document
 from tiryns.runner.run import audit
 from tiryns.runner.run.environment import num_cores
@@ -26,9 +26,8 @@ def test_missing_extra_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.
     for name in [name for name in sys.modules if name.startswith(loaded)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "datatrove", None)
-    done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
-    assert done.stderr == "error: datatrove is missing: pip install 'tiryns[corpus]'\n"
-    assert done.returncode == 1
+    error = refused(tmp_path, "prepare", "corpus", "texts", "store", "--tokenizer", "any")
+    assert error == "error: datatrove is missing: pip install 'tiryns[corpus]'\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -60,11 +59,10 @@ def test_command_tells_what_it_wrote_and_what_is_wrong(texts: Path, tmp_path: Pa
         ("--filter", "RegexFilter", "heron"): "--filter RegexFilter heron: expected SETTING=VALUE",
         ("--format", "docx"): "docx",
     }.items():
-        failed = tiryns_here(tmp_path, *words, *more)
-        assert failed.returncode == 1
-        assert failed.stderr.startswith("error: ")
-        assert message in failed.stderr
-        assert failed.stderr.count("\n") == 1
+        error = refused(tmp_path, *words, *more)
+        assert error.startswith("error: ")
+        assert message in error
+        assert error.count("\n") == 1
 
 
 def test_several_lengths_are_prepared_at_once_and_trained_on_in_phases(texts: Path, tmp_path: Path) -> None:
@@ -95,9 +93,8 @@ def test_workers_are_one_per_core_that_the_container_may_use(
 
 def test_folder_with_something_else_is_left_alone(texts: Path, tmp_path: Path) -> None:
     needs.package("datatrove")
-    done = tiryns_here(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
-    assert done.stderr == "error: tokenizer holds something else: name a new folder for the store\n"
-    assert done.returncode == 1
+    error = refused(tmp_path, "prepare", "corpus", "texts", "tokenizer", "--tokenizer", "tokenizer")
+    assert error == "error: tokenizer holds something else: name a new folder for the store\n"
 
 
 def train_on(folder: Path, store: Path) -> Run:

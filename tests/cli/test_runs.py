@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from tests.report.pages import sweep
-from tests.support.in_process import Done, tiryns_here
+from tests.support.in_process import Done, refused, tiryns_here
 from tiryns.runner.cli.commands import main
 from tiryns.runner.cli.runs import PIPED
 from tiryns.runner.report.table import latex
@@ -130,10 +130,9 @@ def test_one_run_is_shown_and_several_compared(outputs: Path) -> None:
     ],
 )
 def test_wrong_words_are_one_message(outputs: Path, words: list[str], expected: str) -> None:
-    done = tiryns_here(outputs, "runs", *words)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert expected in done.stderr
+    error = refused(outputs, "runs", *words)
+    assert error.startswith("error: ")
+    assert expected in error
 
 
 def test_comparison_comes_as_markdown_and_csv(outputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,12 +215,8 @@ def test_command_that_needs_a_folder_names_the_run_with_this_part_of_a_name(outp
     run = min(path.parent for path in (outputs / "outputs").glob("**/status.json")).relative_to(outputs)
     part = "/".join(run.parts[-2:])
     for words in (["report", part], [f"resume={part}"], ["verify", part], ["predict", part, "text"]):
-        done = tiryns_here(outputs, *words)
-        assert done.returncode == 1
-        assert done.stderr.endswith(f"Did you mean '{run}'?\n"), done.stderr
-        done = tiryns_here(outputs, *(word.replace(part, "nowhere") for word in words))
-        assert done.returncode == 1
-        assert "Did you mean" not in done.stderr
+        assert refused(outputs, *words).endswith(f"Did you mean '{run}'?\n")
+        assert "Did you mean" not in refused(outputs, *(word.replace(part, "nowhere") for word in words))
 
 
 DAMAGE: dict[str, tuple[str, Any]] = {

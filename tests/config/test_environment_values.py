@@ -9,7 +9,7 @@ import pytest
 from omegaconf import DictConfig, OmegaConf
 
 from tests.conftest import TINY
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import redaction
 from tiryns.runner.run.command.words import command_line, public_overrides
@@ -181,11 +181,10 @@ def test_empty_name_is_refused_instead_of_meaning_every_file(
 ) -> None:
     monkeypatch.setenv("UNSET_BUT_EMPTY", "")
     (tmp_path / "notes.txt").write_text("private")
-    done = tiryns_here(tmp_path, *words)
-    assert done.returncode == 1
-    assert f"error: {words[-1].partition('=')[0]}=" in done.stderr, done.stderr
-    assert "it is empty" in done.stderr or "a secret was left out" in done.stderr, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    error = refused(tmp_path, *words)
+    assert f"error: {words[-1].partition('=')[0]}=" in error
+    assert "it is empty" in error or "a secret was left out" in error
+    assert len(error.strip().splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

@@ -12,7 +12,7 @@ from sklearn.calibration import calibration_curve
 
 from tests.modules.conftest import Finetune
 from tests.modules.test_finetuning import predictions
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tiryns.runner.evaluation.calibration import (
     Fitted,
     calibration,
@@ -192,12 +192,10 @@ class Words(Predictions):
 def test_calibration_of_what_has_no_classes_is_one_line(finished: Finetune, tmp_path: Path) -> None:
     run = finished("classification", "trainer.max_steps=20")
     _, later = files_of(run, tmp_path)
-    again = tiryns_here(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
-    assert again.returncode == 1
-    assert "this file is measured; fit on another file" in again.stderr
+    error = refused(tmp_path, "evaluate", str(run.path), later.name, "--calibration", later.name)
+    assert "this file is measured; fit on another file" in error
     asked = finished("question_answering", "trainer.max_steps=2")
     file = asked.settings["data.train"]
     (tmp_path / "other.jsonl").write_text(Path(file).read_text())
-    refused = tiryns_here(tmp_path, "evaluate", str(asked.path), file, "--calibration", "other.jsonl")
-    assert refused.returncode == 1
-    assert "calibration is for one label of several" in refused.stderr
+    error = refused(tmp_path, "evaluate", str(asked.path), file, "--calibration", "other.jsonl")
+    assert "calibration is for one label of several" in error

@@ -11,7 +11,7 @@ import transformers.dynamic_module_utils
 
 from tests.conftest import ROOT
 from tests.models.tiny import tiny
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused
 from tiryns.runner.config.loading import allow_custom_code
 from tiryns.runner.data.text.tokenizer import load_tokenizer
 from tiryns.runner.data.vision.processors import load_processor
@@ -113,9 +113,8 @@ def test_command_says_so_in_one_line(theirs: Path, tmp_path: Path, text_file: Pa
         "data=files", f"data.source={text_file}", "data.tokenizer=null", "model=pretrained",
         f"model.name_or_path={theirs}",
     ]  # fmt: skip
-    done = tiryns_here(tmp_path, *words, "trainer=cpu", "trainer.max_steps=1", "data.vocab_size=300")
-    assert done.returncode == 1
-    (line,) = done.stderr.strip().splitlines()[-1:]
+    error = refused(tmp_path, *words, "trainer=cpu", "trainer.max_steps=1", "data.vocab_size=300")
+    (line,) = error.strip().splitlines()[-1:]
     assert line.startswith("error: cannot load the model")
     assert "trust_remote_code=true on the command line" in line
     assert not list(tmp_path.rglob("pwned"))

@@ -6,7 +6,7 @@ import pytest
 
 import tiryns
 from tests.conftest import TINY
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused
 from tiryns.runner.run.model_folder import check_free, is_ours
 
 THEIRS = {
@@ -49,11 +49,10 @@ def test_run_or_sweep_refuses_a_folder_of_the_users(words: list[str], theirs: Pa
     recipe = theirs.parent / "recipes" / "experiment" / "theirs.yaml"
     recipe.parent.mkdir(parents=True)
     recipe.write_text(f"# @package _global_\nhydra: {{run: {{dir: {theirs}}}}}\n")
-    done = tiryns_here(theirs, *TINY, f"data.source={text_file}", "trainer.max_steps=1", *words)
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert "no run was begun there" in done.stderr
+    error = refused(theirs, *TINY, f"data.source={text_file}", "trainer.max_steps=1", *words)
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert "no run was begun there" in error
     assert untouched(theirs)
 
 

@@ -13,7 +13,7 @@ from tests.conftest import write_text
 from tests.report.pages import make_run
 from tests.security.attacks import ADDRESSES, FETCHING, JOBS, PLACES
 from tests.security.conftest import COUNTS, Problem
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tiryns.runner.config import reach
 from tiryns.runner.config.permissions import check_permissions
 from tiryns.runner.config.reach import allow_addresses, check_address, covers
@@ -236,6 +236,4 @@ def test_another_run_is_not_written_over(problem: Problem, tmp_path: Path) -> No
 
 def _run_of_recipe(tmp_path: Path, recipe: str, words: Sequence[str] = ()) -> str:
     (tmp_path / "recipes" / "experiment" / "theirs.yaml").write_text(f"# @package _global_\n{recipe}\n")
-    done = tiryns_here(tmp_path / "work", "--config-dir", "../recipes", "experiment=theirs", *words)
-    assert done.returncode == 1
-    return done.stderr
+    return refused(tmp_path / "work", "--config-dir", "../recipes", "experiment=theirs", *words)

@@ -45,6 +45,14 @@ def succeeded(cwd: Path, *arguments: str) -> Done:
     return done
 
 
+def refused(cwd: Path, *arguments: str) -> str:
+    """Returns the message of a command that must end with an error, and without a traceback."""
+    done = tiryns_here(cwd, *arguments)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stderr
+
+
 @contextlib.contextmanager
 def _as_typed(cwd: Path, arguments: tuple[str, ...]) -> Iterator[None]:
     """This process as one that has just been started with these words; afterwards as it was."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused
 from tiryns.runner.sweeps.words import with_replicates
 
 
@@ -48,9 +48,7 @@ def test_wrong_words_are_named(words: list[str], problem: str) -> None:
 
 def test_plan_of_seeds_is_answered_in_one_line(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     """Without Hydra's warning of a callback that has raised the error."""
-    done = tiryns_here(tmp_path, "plan", "seeds=3")
-    assert done.returncode == 1
-    assert done.stderr == (
+    assert refused(tmp_path, "plan", "seeds=3") == (
         "error: mode=inspect is for one config: leave out -m, seeds=, folds= and the folder of a sweep, and give each "
         "setting one value\n"
     )
@@ -58,8 +56,6 @@ def test_plan_of_seeds_is_answered_in_one_line(tmp_path: Path, recwarn: pytest.W
 
 
 def test_text_has_no_folds(tmp_path: Path) -> None:
-    done = tiryns_here(tmp_path, "folds=3")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
+    assert refused(tmp_path, "folds=3").splitlines()[-1] == (
         "error: folds are for labelled data, such as data=classification: text and images are not cut into folds"
     )

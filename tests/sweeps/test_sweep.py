@@ -14,7 +14,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from tests.conftest import TINY, run_program
 from tests.report.pages import read
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tiryns.runner.launch.resume import saved_overrides
 from tiryns.runner.run import audit
 from tiryns.runner.run.files import read_sweep
@@ -188,9 +188,8 @@ def test_problem_of_a_job_says_how_it_ended(tmp_path: Path) -> None:
 
 
 def test_job_that_is_wrong_by_itself_is_named_by_its_words(tmp_path: Path) -> None:
-    done = tiryns_here(tmp_path, "-m", "seed=1,2", "model.num_attention_heads=2,3")
-    assert done.returncode == 1
-    assert "error: the job seed=1 model.num_attention_heads=3: model.hidden_size=128 is not" in done.stderr
+    error = refused(tmp_path, "-m", "seed=1,2", "model.num_attention_heads=2,3")
+    assert "error: the job seed=1 model.num_attention_heads=3: model.hidden_size=128 is not" in error
     assert not list(tmp_path.glob("**/status.json")), "nothing has begun"
     done = tiryns_here(tmp_path, "-m", "model.num_attention_heads=3")
     assert done.stderr.startswith("error: model.hidden_size=128 is not"), "there is one job"
@@ -201,9 +200,8 @@ def test_what_every_job_would_fail_by_is_said_once(tmp_path: Path) -> None:
     rows = "".join(f"text number {i},{'ab'[i % 2]}\n" for i in range(6))
     (tmp_path / "few.csv").write_text(f"text,label\n{rows}")
     words = ["experiment=classification", *TINY, "data=classification", "data.train=few.csv"]
-    done = tiryns_here(tmp_path, *words, "folds=8")
-    assert done.returncode == 1
-    (said,) = [line for line in done.stderr.splitlines() if "there are only 6 distinct texts" in line]
+    error = refused(tmp_path, *words, "folds=8")
+    (said,) = [line for line in error.splitlines() if "there are only 6 distinct texts" in line]
     assert said.startswith("error: data.folds=8: ")
     assert "the first 3 jobs have failed by this, and the other 5 are not started" in said
     assert "tiryns resume=" in said

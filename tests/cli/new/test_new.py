@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tests.support.installed import install_project
 from tiryns.runner.cli.new import command
 
@@ -116,7 +116,5 @@ def test_nothing_is_left_of_a_project_that_cannot_be_written(
         return write(path, text, **how)
 
     monkeypatch.setattr(Path, "write_text", fail)
-    done = tiryns_here(tmp_path, "new", "mine")
-    assert done.returncode == 1
-    assert done.stderr == "error: cannot write 'mine': No space left on device\n"
+    assert refused(tmp_path, "new", "mine") == "error: cannot write 'mine': No space left on device\n"
     assert not [*tmp_path.iterdir()]

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.conftest import few_of, train_here
-from tests.support.in_process import succeeded, tiryns_here
+from tests.support.in_process import refused, succeeded, tiryns_here
 from tiryns.runner.data.demo.stdlib_minimal_pairs import FORMS, StdlibMinimalPairs
 
 PAIRS = [
@@ -140,9 +140,8 @@ def test_sentence_that_the_tokenizer_does_not_know_is_told(
     """It would be the most likely of all, with a likelihood of 1."""
     (tmp_path / "pairs.jsonl").write_text(rows([*PAIRS, ("seven herons", "\u9dfa \u9dfa", "words")]))
     named = ["model=pretrained", f"model.name_or_path={trained(objective)}", "data.test=pairs.jsonl"]
-    done = tiryns_here(tmp_path, "mode=probe", "data=minimal_pairs", "trainer=cpu", *named)
-    assert done.returncode == 1
-    assert "the model's tokenizer knows no part of the sentence '\u9dfa \u9dfa'" in done.stderr
+    error = refused(tmp_path, "mode=probe", "data=minimal_pairs", "trainer=cpu", *named)
+    assert "the model's tokenizer knows no part of the sentence '\u9dfa \u9dfa'" in error
 
 
 @pytest.mark.slow
@@ -175,12 +174,11 @@ def test_what_cannot_be_measured_is_one_line(
     pairs: list[tuple[str, str, str]], words: list[str], problem: str, tmp_path: Path
 ) -> None:
     (tmp_path / "pairs.jsonl").write_text(rows(pairs))
-    done = tiryns_here(
+    error = refused(
         tmp_path, "mode=probe", "data=minimal_pairs", "data.test=pairs.jsonl", "trainer=cpu",
         "model=bert_tiny", *words,
     )  # fmt: skip
-    assert done.returncode == 1
-    [line] = [line for line in done.stderr.splitlines() if "error" in line]
+    [line] = [line for line in error.splitlines() if "error" in line]
     assert problem in line
 
 

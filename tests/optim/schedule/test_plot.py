@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.in_process import tiryns_here
+from tests.support.in_process import refused, tiryns_here
 from tiryns.runner.optim import ThreePhaseSchedule
 from tiryns.runner.optim.schedule.plot import in_characters, numbers
 
@@ -44,7 +44,4 @@ def test_the_command_draws_a_config(tmp_path: Path) -> None:
     own.write_text("# @package _global_\noptimizer: {lr: 0.007}\n")
     mine = tiryns_here(tmp_path, "schedule", "--config-dir", "configs", "experiment=mine")
     assert "7.00e-03" in mine.stdout
-    wrong = tiryns_here(tmp_path, "schedule", "scheduler.training_kind=cosin")
-    assert wrong.returncode == 1
-    assert "Did you mean 'cosine'?" in wrong.stderr
-    assert "Traceback" not in wrong.stderr
+    assert "Did you mean 'cosine'?" in refused(tmp_path, "schedule", "scheduler.training_kind=cosin")

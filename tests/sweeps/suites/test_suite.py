@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.report.pages import read
-from tests.support.in_process import Done, succeeded, tiryns_here
+from tests.support.in_process import Done, refused, succeeded, tiryns_here
 from tests.sweeps.suites.glue_files import write_glue
 from tiryns.runner.run.files import read_sweep
 from tiryns.runner.run.folder import Run
@@ -171,10 +171,9 @@ def test_wrong_command_ends_with_one_line_before_anything_runs(
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "status.json").write_text('{"state": "failed"}')
     (tmp_path / "code.yaml").write_text("tasks: {a: {metric: f1, overrides: ['imports=[os]']}}")
-    done = tiryns_here(tmp_path, *command[0])
-    assert done.returncode == 1
-    assert len(done.stderr.splitlines()) == 1
-    assert re.search(command[1], done.stderr)
+    error = refused(tmp_path, *command[0])
+    assert len(error.splitlines()) == 1
+    assert re.search(command[1], error)
     assert not (tmp_path / "outputs").exists()
 
 
