@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.test_malformed_input import assert_said, write
+from tests.config.test_malformed_input import assert_said
 from tests.conftest import ROOT
-from tests.support.malformed import images
+from tests.support.malformed import configs, images
 from tests.support.processes.memory import of_proc
 from tests.support.vision import SMALL, TINY_VISION
 
@@ -23,7 +23,7 @@ RECIPE = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("images")
-    write(
+    configs.write(
         folder, {**images.FILES, **{f"i/images/{name}": content for name, content in images.bombs().items()}}
     )
     return folder
