@@ -180,9 +180,12 @@ class Labels:
                 return self._numbers[name]
             if not self._names_are_numbers and 0 <= number < len(self.names):
                 return int(number)
+        raise self._unknown(label, where)
+
+    def _unknown(self, label: object, where: str) -> BadRow:
         has = f"does not occur in the training data, which has {first_names(self.names)}"
         advice = suggest(spelling.spell(label), self.names)
-        raise BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
+        return BadRow(where, f"the label {label!r:.60} {has}{advice}", "unknown label")
 
 
 FRACTIONS = "with a point; data.problem_type=single_label makes classes of them"
