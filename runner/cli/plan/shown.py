@@ -53,7 +53,9 @@ def _show_nominal(plan: Facts) -> None:
     points = plan["points"]
     names = [name for name in points[0] if any(point[name] is not None for point in points)]
     rows = [[_cell(point[name]) for name in names] for point in points]
-    print(as_text([name.replace("_", " ") for name in names], rows), end="")
+    widths = [max(len(row[column]) for row in [names, *rows]) for column in range(len(names))]
+    for row in [[name.replace("_", " ") for name in names], *rows]:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     print("no data is given; with data.source or data.mixture the plan is exact", flush=True)
 
 
