@@ -124,17 +124,15 @@ class PairsReader(ExampleReader[Pair]):
         self.in_training = False
 
     def _score(self, row: Row, labelled: bool) -> float:
-        if self.label_column is None:
+        if (name := self.label_column) is None:
             return float("nan")
-        if labelled:
-            row.column(self.label_column, "data.label_column")
-        value = row.values.get(self.label_column)
+        value = row.column(name, "data.label_column") if labelled else row.values.get(name)
         if is_missing(value):
             if labelled:
-                raise BadRow(row.where, f"there is no score in column {self.label_column!r}", "no score")
+                raise BadRow(row.where, f"there is no score in column {name!r}", "no score")
             return float("nan")
         if np.isnan(score := finite_number(value)):
-            problem = f"the score in column {self.label_column!r} is {value!r:.40}, expected a number"
+            problem = f"the score in column {name!r} is {value!r:.40}, expected a number"
             raise BadRow(row.where, problem, "no score")
         return score
 

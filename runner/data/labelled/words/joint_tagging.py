@@ -139,7 +139,8 @@ class JointTaggingReader(ExampleReader[TaggedSentence]):
                     there = [column for column in row.values if column != self.label_column]
                     raise ValueError(str(no_column(row.where, self.text_column, there, "data.text_column")))
                 words = words_of(row, self.text_column)
-                row_labels = row.values.get(self.label_column) or {}
+                cell = row.values.get(self.label_column)
+                row_labels = cell if isinstance(cell, dict) else {}  # else a column that was not joined
                 if labelled and not row_labels:
                     names = ", ".join(map(str, self.tag_columns.values()))
                     if any(column in row.values for column in self.tag_columns.values()):
