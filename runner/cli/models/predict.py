@@ -89,7 +89,7 @@ def main(arguments: Namespace) -> None:
         from tiryns.runner.inference.predictor import Predictor
         from tiryns.runner.tasks import import_modules
 
-    is_file = _names_file(arguments.input, arguments.length)
+    is_file = _names_file(arguments.input, arguments.length, arguments.out)
     import_modules(arguments.imports, "--import")
     predictor = Predictor(arguments.run, settings)
     _check(predictor.task, is_file, arguments)
@@ -134,8 +134,8 @@ def main(arguments: Namespace) -> None:
             file.write(json.dumps(figures, indent=1) + "\n")
 
 
-def _names_file(text: str | None, length: int | None) -> bool:
-    """Returns whether the input names a file or folder, perhaps with a split; FileNotFoundError for a missing file."""
+def _names_file(text: str | None, length: int | None, out: Path | None) -> bool:
+    """Returns whether the input names a file or folder; ValueError or OSError if it is missing, or `out` replaces it."""
     from tiryns.runner.data.read.formats import DOCUMENTS, ROWS, ending_format
 
     if text is None and length is None:
@@ -145,6 +145,9 @@ def _names_file(text: str | None, length: int | None) -> bool:
     if text and os.path.exists(place := named_path(text)):  # `Path.exists` raises OSError for a long text
         if place.is_fifo():  # tables are read twice
             raise ValueError(f"{text} is a pipe: write COMMAND | tiryns predict RUN -")
+        for path in (out, reading.figures_file(out)) if out else ():
+            if Path(text).resolve() in (path.resolve(), *path.resolve().parents):
+                raise ValueError(f"--out {out} would write over the input {text}: name another file")
         return True
     in_folder = os.path.isdir(os.path.dirname(text))
     if ending_format(Path(text)) in {*DOCUMENTS, *ROWS} and (" " not in text or in_folder):
@@ -174,11 +177,8 @@ def _batches(
 
 
 def _check(task: str, is_file: bool, arguments: Namespace) -> None:
-    """Raises ValueError for arguments that a model of the task does not read, and for an output over the input."""
-    run, out = repr(arguments.run), arguments.out
-    for path in (out, reading.figures_file(out)) if is_file and out else ():
-        if Path(arguments.input).resolve() in (path.resolve(), *path.resolve().parents):
-            raise ValueError(f"--out {out} would write over the input {arguments.input}: name another file")
+    """Raises ValueError for arguments that a model of the task does not read."""
+    run = repr(arguments.run)
     if task == "vision_language":
         if arguments.input is None:
             raise ValueError("this model answers questions: give a text with --image FILE, or a file of them")
@@ -197,7 +197,7 @@ def _check(task: str, is_file: bool, arguments: Namespace) -> None:
         for flag in ("prompt", "dimensions"):
             if getattr(arguments, flag) is not None:
                 raise ValueError(f"--{flag} is for models of vectors; the model in {run} is of another kind")
-        if "npy" in (arguments.format, reading.format_of(out)):
+        if "npy" in (arguments.format, reading.format_of(arguments.out)):
             raise ValueError(f"an array holds vectors, and the model in {run} makes none: write csv or jsonl")
     for flag, unset in (("samples", 1), ("top_k", None)):
         if (value := getattr(arguments, flag)) != unset:
