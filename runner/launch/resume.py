@@ -90,12 +90,12 @@ def newest_or_claimed(outputs: Path, identity: str) -> Path:
 def newest_run(outputs: Path, identity: str) -> Path | None:
     """Returns the run under `outputs` that was started last with this config hash, whatever its state."""
     folders = {file.parent for name in ("status.json", "config.yaml") for file in outputs.glob(f"**/{name}")}
-    starts = dict[tuple[str, Path], Path]()
+    starts = list[tuple[str, Path]]()
     for run in (run for run in map(Run, folders) if run.is_of(identity)):
         config = run.path / "config.yaml"  # whose time is that of the last resume, where the start is lost
         last = datetime.fromtimestamp(config.stat().st_mtime).isoformat() if config.exists() else ""
-        starts[str(run.status.get("started") or last), run.path] = run.path
-    return starts[max(starts)] if starts else None
+        starts.append((str(run.status.get("started") or last), run.path))
+    return max(starts)[1] if starts else None
 
 
 def _is_of(run: Run, identity: str, config: DictConfig) -> bool:
