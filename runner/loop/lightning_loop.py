@@ -1,18 +1,17 @@
 """Trains by Lightning's own loop, with a LightningModule or LightningDataModule of the user."""
 
 import math
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
-from lightning.pytorch.plugins import HalfPrecision
 from torch import Tensor
 
 from tiryns.runner.checkpoints.callback import Checkpoint, last_good
 from tiryns.runner.checkpoints.files import AtomicCheckpointIO
 from tiryns.runner.inference.export import exported_model
+from tiryns.runner.patches.lightning import keep_batches_whole
 from tiryns.runner.protocols import RunData, RunModule, State
 from tiryns.runner.run.errors import TrainingFailure
 from tiryns.runner.run.folder import Run
@@ -35,12 +34,6 @@ def limits_of_plain(data: RunData, module: Any) -> str:
     return f"{names}: trained by Lightning's own loop; {', '.join(limits)}"
 
 
-def keep_batches_whole(plugin: HalfPrecision) -> None:
-    """Keeps the labels and weights of batches, sums of losses and new positions out of half precision."""
-    plugin.convert_input = lambda data: data  # type: ignore[method-assign]
-    plugin.forward_context = nullcontext  # type: ignore[method-assign, assignment]
-
-
 class LightningLoop(Callback):
     """The first callback of a plain module: adds attributes for other callbacks, and combines votes to stop or save."""
 
@@ -50,20 +43,15 @@ class LightningLoop(Callback):
     def setup(self, trainer: Trainer, pl_module: Any, stage: str) -> None:
         """Adds the attributes that callbacks read; global batches stay in fp32, and a step takes one of them."""
         self.has_global_batches = trainer.datamodule.serves_global_batches  # type: ignore[attr-defined]
-        if self.has_global_batches and trainer.accumulate_grad_batches > 1:
-            raise ValueError(
-                f"trainer.accumulate_grad_batches={trainer.accumulate_grad_batches}: a step takes one global batch, in "
-                "micro-batches of data.micro_batch_tokens; leave it at 1"
-            )
-        if isinstance(plugin := trainer.precision_plugin, HalfPrecision) and self.has_global_batches:
-            keep_batches_whole(plugin)
-
-        def check_finite(loss: float | Tensor, step: int, batch: object) -> None:
-            if not math.isfinite(float(loss)):  # weights after such a step, counted from 0, are not saved
-                last = last_good(trainer.default_root_dir)
-                raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last}")
-
-        pl_module.votes, pl_module.check_finite = {"stop": 0.0, "save": 0.0}, check_finite
+        if self.has_global_batches:
+            if (count := trainer.accumulate_grad_batches) > 1:
+                raise ValueError(
+                    f"trainer.accumulate_grad_batches={count}: a step takes one global batch, in micro-batches of "
+                    "data.micro_batch_tokens; leave it at 1"
+                )
+            keep_batches_whole(trainer)
+        pl_module.votes = {"stop": 0.0, "save": 0.0}
+        pl_module.check_finite = partial(check_loss, Path(trainer.default_root_dir))
 
     def on_train_batch_end(self, trainer: Trainer, pl_module: Any, outputs: Any, *_: object) -> None:
         """Combines the votes of all ranks, and adds them to the outputs that other callbacks read."""
@@ -83,7 +71,7 @@ class LightningLoop(Callback):
         loop = checkpoint["loops"]["fit_loop"]
         epoch, batches = loop["epoch_progress"], loop["epoch_loop.batch_progress"]
         if self.has_global_batches and epoch["current"]["processed"]:
-            for scope in ("total", "current"):  # as after the last batch
+            for scope in ("total", "current"):  # as after the last batch, whose validation is still to come
                 epoch[scope].update(processed=0, completed=0)
                 batches[scope]["completed"] -= 1
             loop["epoch_loop.state_dict"]["_batches_that_stepped"] -= 1
@@ -99,6 +87,12 @@ class LightningLoop(Callback):
 def plain_results(trainer: Trainer) -> dict[str, float]:
     """Returns the metrics that a plain module has logged last."""
     return next((c.figures for c in trainer.callbacks if isinstance(c, LightningLoop)), {})  # type: ignore[attr-defined]
+
+
+def check_loss(folder: Path, loss: float | Tensor, step: int, batch: object) -> None:
+    """Raises TrainingFailure if the loss is not finite, so that such weights are not saved; `step` counts from 0."""
+    if not math.isfinite(float(loss)):
+        raise TrainingFailure(f"the loss is not a number at step {step + 1}; {last_good(folder)}")
 
 
 class SavesForLightning(Callback):

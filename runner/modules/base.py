@@ -9,17 +9,16 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.plugins import HalfPrecision
 from torch import Tensor
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
 from tiryns.runner.data.micro_batch import MicroBatch
 from tiryns.runner.data.replicas import gather_objects, replica_of
-from tiryns.runner.loop.lightning_loop import keep_batches_whole
 from tiryns.runner.loop.sharding import PLAIN, ShardedStrategy, gather, shard
 from tiryns.runner.models.task_model import Output, TaskModel
 from tiryns.runner.optim import loop_needs
+from tiryns.runner.patches.lightning import keep_batches_whole
 from tiryns.runner.patches.torch.optimizers import unscales_itself
 from tiryns.runner.protocols import RunData, RunModule
 
@@ -46,8 +45,7 @@ class ModelModule(pl.LightningModule, RunModule):
 
     def setup(self, stage: str) -> None:
         """Keeps batches out of half precision."""
-        if isinstance(plugin := self.trainer.precision_plugin, HalfPrecision):
-            keep_batches_whole(plugin)
+        keep_batches_whole(self.trainer)
 
     def configure_model(self) -> None:
         """Shards the model where the strategy asks for it, and compiles the compute core."""
