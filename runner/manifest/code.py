@@ -49,8 +49,7 @@ def _place_of(module: str) -> Path:
 def own_modules() -> dict[str, str]:
     """Returns the digest of each imported file that belongs neither to the program, an installed package, nor Python."""
     files = {str(getattr(module, "__dict__", {}).get("__file__")) for module in [*sys.modules.values()]}
-    absolute = (file if file.startswith(os.sep) else os.path.join(os.getcwd(), file) for file in files)
-    paths = map(Path, sorted(filter(None, map(_own_path, absolute))))
+    paths = map(Path, sorted(filter(None, map(_own_path, files))))
     states = {path: path.stat() for path in paths if path.is_file() and "hydra_plugins" not in path.parts}
     return {str(path): _digest(path, state.st_mtime_ns, state.st_size) for path, state in states.items()}
 
@@ -63,7 +62,7 @@ def _digest(path: Path, *state: int) -> str:
 
 @cache  # the jobs of a sweep import nothing new
 def _own_path(file: str) -> str:
-    """Returns the real path of a module's file from its absolute path, or "" if the file is installed."""
+    """Returns the real path of a module's file, or "" if the file is installed; Python 3.9 made such paths absolute."""
     path = file if file.startswith(_prefixes()) else os.path.realpath(file)
     return path if path.endswith(".py") and not path.startswith(_prefixes()) else ""
 
