@@ -209,7 +209,7 @@ def test_jobs_are_not_waited_for_and_their_figures_are_taken_in(
     waiting = Run(run.path / "suite" / "step-00000010")
     assert waiting.is_locked(), "it outlives the run"
     (tmp_path / "hold-10").unlink()
-    wait_until(lambda: not waiting.is_locked(), seconds=20)
+    wait_until(lambda: not waiting.is_locked())
     assert json.loads((waiting.path / "suite.json").read_text())["complete"]
 
 

@@ -163,7 +163,7 @@ def updated(given: dict[str, Any], rank: int, size: int) -> dict[str, float]:
 def run(*arguments: str) -> dict[str, float]:
     import json
 
-    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False, timeout=1200)
     assert done.returncode == 0, done.stderr
     line = next(line for line in done.stdout.splitlines() if "FOUND" in line)
     return json.loads(line.partition("FOUND")[2])

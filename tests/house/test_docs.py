@@ -266,7 +266,7 @@ def run_in(work: Path, command: str) -> None:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["bash", "-c", with_runs(command, work)],
-        cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=600,
+        cwd=work, env=environment, capture_output=True, text=True, check=False, timeout=1200,
     )  # fmt: skip
     right = (0, 3) if command.startswith(tuple(f"tiryns {name} " for name in UNCLEAR)) else (0,)
     assert done.returncode in right, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"

@@ -57,7 +57,7 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> Run:
     if devices == 1:
         assert tiryns_here(cwd, *arguments).returncode == 0
     else:
-        assert start(arguments, cwd).wait(timeout=300) == 0, output(cwd)
+        assert start(arguments, cwd).wait(timeout=1200) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 
@@ -103,7 +103,7 @@ def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: rando
         time.sleep(draw.random() * 0.03)
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(workers), signal.SIGKILL)
-    assert process.wait(timeout=300) == 0, output(cwd)
+    assert process.wait(timeout=1200) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 

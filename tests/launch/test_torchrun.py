@@ -80,7 +80,7 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
         "trainer.num_nodes=auto",
     ]  # fmt: skip
     whole, cwd = tmp_path / "whole", tmp_path / "disturbed"
-    assert start([*words, "trainer.num_nodes=1"], whole).wait(timeout=300) == 0, output(whole)
+    assert start([*words, "trainer.num_nodes=1"], whole).wait(timeout=1200) == 0, output(whole)
     cwd.mkdir()
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -100,7 +100,7 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
     if comes_back:
         third = begin_node(words, cwd, port, comes_back)
         wait_until(lambda: set(ranks_in(cwd)) == {0, 1}, cwd)
-    assert first.wait(timeout=240) == 0, output(cwd)
+    assert first.wait(timeout=1200) == 0, output(cwd)
     run: Run = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(whole / "outputs"))
     assert run.status["resolved"]["processes"] == 1 + comes_back

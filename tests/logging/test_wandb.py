@@ -46,7 +46,7 @@ def test_wandb_keeps_runs_apart_and_ids_over_resumes(tmp_path: Path) -> None:
 
     a, b = (tmp_path / "2026-11-03" / name for name in "ab")
     # wandb's own process writes the last rows, a moment after `finish` returns
-    wait_until(lambda: b"train/again" in sent(a) and b"train/second" in sent(b), seconds=30)
+    wait_until(lambda: b"train/again" in sent(a) and b"train/second" in sent(b))
     assert b"train/first" in sent(a)
     assert b"train/second" not in sent(a)
     assert b"train/first" not in sent(b)
@@ -81,7 +81,7 @@ def test_wandb_gets_the_files_of_a_run_without_a_word_of_its_own(
     assert told == [f"W&B has nothing of this run until you type: wandb sync {files.parent}"]
     assert (files / "command.txt").read_text() == "tiryns optimizer=lion"
     assert (tmp_path / "config.yaml").read_text() == "seed: 7\n"
-    wait_until(lambda: b"command.txt" in sent(tmp_path), seconds=30)
+    wait_until(lambda: b"command.txt" in sent(tmp_path))
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_wandb_gets_what_its_process_missed_when_the_run_goes_on(tmp_path: Path)
     log(4)
     finish_loggers([online])
     assert not (tmp_path / UNFINISHED).exists()
-    wait_until(lambda: all(f"{step / 10}".encode() in sent(tmp_path) for step in (1, 2, 3, 4)), seconds=30)
+    wait_until(lambda: all(f"{step / 10}".encode() in sent(tmp_path) for step in (1, 2, 3, 4)))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_kills_leave_no_trace(tmp_path: Path, text_file: Path, name: str, device
 def test_two_ranks_train_the_same(tmp_path: Path, text_file: Path, whole: Whole, name: str) -> None:
     words = [*DROPPED, *OBJECTIVES[name], f"data.source={text_file}", "trainer.devices=2"]
     process = start(words, tmp_path)
-    assert process.wait(timeout=600) == 0, (tmp_path / "output.txt").read_text()[-3000:]
+    assert process.wait(timeout=1200) == 0, (tmp_path / "output.txt").read_text()[-3000:]
     [run] = map(Run, tmp_path.glob("outputs/*/*"))
     assert audit.compare(whole(name).path, run.path) is None
     assert losses(run) == pytest.approx(losses(whole(name)), rel=rounding(1e-4, 2e-2))

@@ -114,7 +114,7 @@ def test_ranks_that_share_a_replica_read_the_same(tmp_path: Path, scenes: Path) 
     command = [
         "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", str(program), str(scenes), str(tmp_path),
     ]  # fmt: skip
-    done = process(*command, cwd=tmp_path, timeout=300)
+    done = process(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     found = [torch.load(tmp_path / f"rank-{rank}.pt") for rank in range(4)]
     assert [f["replica"] for f in found] == [0, 0, 1, 1]

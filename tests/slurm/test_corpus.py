@@ -15,7 +15,7 @@ from tiryns.runner.run.command.lifetime import PROGRAM
 
 pytestmark = pytest.mark.slurm
 
-SECONDS = 300
+SECONDS = 1200
 
 
 def prepare(cwd: Path, *words: str) -> str:

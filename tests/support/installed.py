@@ -49,7 +49,7 @@ class Environment(NamedTuple):
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
         return subprocess.run(
             [self.folder / "bin" / command, *words],
-            cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300,
+            cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=1200,
         )  # fmt: skip
 
 

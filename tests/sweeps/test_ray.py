@@ -133,13 +133,13 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     gate.touch()
     held = f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {tmp_path}, steps: [12]}}"
     words = ["allowed_targets=[tests]", held]
-    assert sweep(local, text_file, *words).wait(timeout=600) == 0, (local / "output.txt").read_text()
+    assert sweep(local, text_file, *words).wait(timeout=1200) == 0, (local / "output.txt").read_text()
     gate.unlink()
     cluster.start(f"--address={cluster.address}")
     wait_until(lambda: cluster.raylet(1))
     ray = ["hydra/launcher=ray", f"hydra.launcher.address={cluster.address}", "hydra.launcher.cpus=1"]
     process = sweep(remote, text_file, *words, *ray)
-    wait_until(lambda: min(step_of(remote, 0), step_of(remote, 1)) >= 10)
+    wait_until(lambda: min(step_of(remote, 0), step_of(remote, 1)) >= 10, remote)
     killed = {number: run_of(remote, number).status["pid"] for number in (0, 1)}  # type: ignore[union-attr]
     parents = {
         number: int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for number, pid in killed.items()
@@ -150,7 +150,7 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     wait_until(lambda: run_of(remote, on_head).status["pid"] != killed[on_head])  # type: ignore[union-attr]
     os.kill(cluster.raylet(1), signal.SIGKILL)
     gate.touch()
-    assert process.wait(timeout=600) == 0, (remote / "output.txt").read_text()
+    assert process.wait(timeout=1200) == 0, (remote / "output.txt").read_text()
     output = (remote / "output.txt").read_text()
     assert output.count("continuing at step") >= 2, output
     assert len(list(remote.glob("outputs/*/*-sweep/*/status.json"))) == 2, "each in its own folder"

@@ -136,7 +136,7 @@ def test_two_processes_search_together(tmp_path: Path, kind: str, request: pytes
     words = ["hydra.sweep.dir=sweep", *([f"hydra.sweeper.storage={storage}"] if storage else [])]
     both = [search_in(place, *words) for place in places]
     for process in both:
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=1200)
         assert process.returncode == 0, output
         assert "Traceback" not in output
     started = [line for place in set(places) for line in (place / "started.txt").read_text().split()]

@@ -198,12 +198,12 @@ def test_workers_end_with_a_killed_preparation(
     monkeypatch.setattr(tokenise, "_tokenise_piece", stuck)
     work = partial(prepared_in, tmp_path / "killed", source, tokenizer=str(tokenizer))
     process = start(work, tmp_path / "none")
-    workers = wait_until(lambda: children(process.pid), seconds=30)
+    workers = wait_until(lambda: children(process.pid))
     time.sleep(0.5)  # they are at work
     process.kill()
     process.join()
     try:
-        wait_until(lambda: not any(map(lives, workers)), seconds=30)
+        wait_until(lambda: not any(map(lives, workers)))
     finally:
         for pid in workers:
             with suppress(ProcessLookupError):

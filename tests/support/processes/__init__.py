@@ -96,13 +96,13 @@ def killed_at_random(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         look()
-    assert begin().wait(timeout=900) == 0, output(cwd)
+    assert begin().wait(timeout=1200) == 0, output(cwd)
     look()
 
 
-def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int, seconds: float = 240) -> None:
+def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> None:
     """Returns when so many steps are done, and fails when the process ends before."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + SECONDS
     while steps_done(cwd) < steps:
         assert process.poll() is None, (cwd / "output.txt").read_text()[-3000:]
         assert time.monotonic() < deadline, (cwd / "output.txt").read_text()[-3000:]
@@ -115,7 +115,7 @@ def output(cwd: Path) -> str:
     return "\n".join(f"--- {file.name}\n{file.read_text()}" for file in files if file.exists())
 
 
-def wait_until(happened: Callable[[], Any], cwd: Path | None = None, seconds: float = 300) -> Any:
+def wait_until(happened: Callable[[], Any], cwd: Path | None = None, seconds: float = SECONDS) -> Any:
     """What a function returns once it is true; fails after so many seconds, with what was printed in `cwd`."""
     deadline = time.monotonic() + seconds
     while not (found := happened()):
@@ -153,7 +153,7 @@ def started_in(cwd: Path) -> list[str]:
     return found
 
 
-def assert_nothing_left(cwd: Path, seconds: float = 10) -> None:
+def assert_nothing_left(cwd: Path, seconds: float = 60) -> None:
     """Fails where a process that was started in `cwd` is still alive after so many seconds."""
     wait_until(lambda: not started_in(cwd), cwd, seconds)
 
@@ -191,7 +191,7 @@ def assert_workers_end_with_their_parent(read: Callable[[Connection], None]) -> 
     finally:
         reader.kill()
         reader.join()
-    wait_until(lambda: not any(map(lives, workers)), seconds=10)
+    wait_until(lambda: not any(map(lives, workers)))
 
 
 _READY = "tests.support.processes.ready"
