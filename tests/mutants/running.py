@@ -152,11 +152,6 @@ def _run_in_child(project: Path, tests: Sequence[str], log: Path, compiled: bool
     os.environ |= {"PYTHONPATH": str(project), "HYPOTHESIS_PROFILE": "mutants"}
     if not compiled:
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    with contextlib.suppress(ImportError):
-        from hypothesis import Phase, settings
-
-        # a counterexample is enough, it need not be the smallest
-        settings.register_profile("mutants", derandomize=True, phases=[Phase.explicit, Phase.generate])
     options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=line"]
     code = pytest.main([*options, *tests], plugins=[InOrder(tests, log.with_name(DURATIONS))])
     sys.stdout.flush()
