@@ -22,7 +22,7 @@ from tiryns.runner.data.micro_batch import MicroBatch, Share
 from tiryns.runner.data.store.writer import key_of, lock_of
 from tiryns.runner.models.autocast import autocast_dtype, is_slower, usable_precision
 from tiryns.runner.models.packed.dropout_keys import dropout_keys
-from tiryns.runner.models.packed.trials import in_one_line
+from tiryns.runner.models.packed.trials import evaluating, in_one_line
 from tiryns.runner.models.quick.gradients import quick_gradients
 from tiryns.runner.models.task_model import TaskModel
 from tiryns.runner.optim import loop_needs
@@ -138,15 +138,12 @@ def _first_share(data: RunData, tokens: int | None, ranks: int) -> Share:
 def leaving_no_trace(module: Any, device: torch.device) -> Iterator[None]:
     """Puts the module on a device in training mode for the block, then restores it, its buffers and the random states."""
     device_before, buffers = module.model.pretrained.device, [b.clone() for b in module.model.buffers()]
-    modes = [(part, part.training) for part in module.modules()]
-    module.to(device).train()
     try:
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        with evaluating(module), torch.random.fork_rng([device] if device.type == "cuda" else []):
+            module.to(device).train()  # until `evaluating` restores the mode of each part
             yield
     finally:
         module.zero_grad(set_to_none=True)
-        for part, training in modes:
-            part.training = training
         module.to(device_before)
         for buffer, before in zip(module.model.buffers(), buffers, strict=True):
             buffer.copy_(before)

@@ -11,6 +11,7 @@ import shutil
 from functools import lru_cache
 from pathlib import Path
 
+from tiryns.runner import log
 from tiryns.runner.manifest.code import code, patch
 from tiryns.runner.manifest.digests import digests_of, file_digest, folder_digests, value_digest
 from tiryns.runner.manifest.inputs import FILE_NAME, Manifest, model_digests, read_manifest
@@ -49,14 +50,15 @@ def begin_manifest(folder: Run, config: Manifest, inputs: Manifest, resolved: Ma
         "host": platform.node(),
         "pid": os.getpid(),
         "restart_of_ranks": int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)),
-        "changed": {
-            name: _changes(before[name], now[name]) for name in now if before and before[name] != now[name]
-        },
+        "changed": {n: _changes(before[n], now[n]) for n in now if before and before[n] != now[n]},
     }
-    entries = {name: value for name, value in inputs.items() if name != "changed"}
-    entries |= {name: value for name, value in before.get("inputs", {}).items() if name in KEPT}
-    if inputs.get("changed"):
-        session["changed"]["data"] = inputs["changed"]
+    entries = inputs | {name: value for name, value in before.get("inputs", {}).items() if name in KEPT}
+    if changes := entries.pop("changed", None):
+        session["changed"]["data"] = changes
+    past, present = before.get("inputs", {}).get("evaluation", {}), inputs.get("evaluation", {})
+    if others := {name: digest for name, digest in past.items() if present.get(name, digest) != digest}:
+        session["changed"]["evaluation"] = others
+        log.warning("%s: other samples than before step %d; metrics do not compare", ", ".join(others), step)
     sessions = [*before.get("sessions", []), session]
     if (text := patch()) is not None:
         write_atomically(folder.path / PATCH, text)
@@ -127,12 +129,10 @@ def outputs_of(folder: Path) -> dict[str, str]:
 
 
 def _changes(before: Manifest, now: Manifest) -> Manifest:
-    """Returns the former value of each entry that has changed; for a nested mapping, the former values of its entries."""
-    values = {name: before.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
-    return {
-        name: _changes(was, now[name]) if isinstance(was, dict) and isinstance(now.get(name), dict) else was
-        for name, was in values.items()
-    }
+    """Returns the former value of each entry that has changed; of nested entries by dotted name."""
+    from tiryns.runner.manifest.differences import changes  # which no first session needs
+
+    return {name: was for name, was, _ in changes(before, now)}
 
 
 def _text_of(manifest: Manifest) -> str:

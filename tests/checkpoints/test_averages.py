@@ -175,9 +175,7 @@ def test_what_cannot_be_averaged_is_told_in_one_line(run: Run, tmp_path: Path) -
         assert not list(tmp_path.glob(".*.tmp"))
 
 
-def test_models_of_other_labels_or_tokens_or_with_weights_beside_are_not_averaged(
-    run: Run, tmp_path: Path
-) -> None:
+def test_models_of_other_labels_or_tokens_or_weights_beside_are_refused(run: Run, tmp_path: Path) -> None:
     for name, labels in {"first": "ab", "second": "ba"}.items():
         shutil.copytree(run.path / "model", tmp_path / name)
         config = json.loads((tmp_path / name / "config.json").read_text())
@@ -188,8 +186,9 @@ def test_models_of_other_labels_or_tokens_or_with_weights_beside_are_not_average
     shutil.copytree(tmp_path / "first", tmp_path / "third")
     tokenizer = tmp_path / "third" / "tokenizer.json"
     tokenizer.write_text(tokenizer.read_text().replace('"the"', '"thee"'))
-    with pytest.raises(SystemExit, match=r"third' numbers tokens otherwise than '.*first': give the runs"):
-        averaged(tmp_path / "out", tmp_path / "first", tmp_path / "third")
+    for words in ([tmp_path / "third"], ["--ties", tmp_path / "third"]):
+        with pytest.raises(SystemExit, match=r"third' numbers tokens otherwise than '.*first': give"):
+            averaged(tmp_path / "out", tmp_path / "first", *words)
     averaged(tmp_path / "out", tmp_path / "first", tmp_path / "first")
     (tmp_path / "first" / "1_Dense").mkdir()
     save_file({"weight": torch.ones(1)}, tmp_path / "first" / "1_Dense" / "model.safetensors")

@@ -154,9 +154,7 @@ def test_a_changed_manifest_is_named(copy: Path) -> None:
     assert verify(copy) == [differs]
 
 
-def test_the_command_ends_with_its_status(
-    copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_ends_with_its_status(copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (copy / "order.txt").unlink()
     with pytest.raises(SystemExit) as ended:
         main(["verify", str(copy)])
@@ -169,19 +167,22 @@ def test_the_command_ends_with_its_status(
 
 
 def test_a_resumed_run_has_the_digests_of_an_undisturbed_one(
-    done: Run, copy: Path, run_here: Train, monkeypatch: pytest.MonkeyPatch
+    done: Run, copy: Path, run_here: Train, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     killed = continued(Run(copy), 5, "killed")
     file = killed.path / "manifest.json"
     left = {**json.loads(file.read_text()), "complete": False}
     left["packages"] = {**left["packages"], "torch": "1.0"}
+    left["inputs"]["evaluation"] = {"held_out": "of other samples"}
     file.write_text(json.dumps(left))
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
     resumed = run_here(*SAVING, folder="killed")
     assert digests(resumed) == digests(done)
     manifest, undisturbed = read_manifest(resumed.path), read_manifest(done.path)
     assert [(one["step"], one["restart_of_ranks"]) for one in manifest["sessions"]] == [(0, 0), (5, 2)]
-    assert manifest["sessions"][1]["changed"]["packages"] == {"torch": "1.0"}
+    changes = {"packages": {"torch": "1.0"}, "evaluation": {"held_out": "of other samples"}}
+    assert changes.items() <= manifest["sessions"][1]["changed"].items()
+    assert "held_out: other samples than before step 5" in caplog.text
     assert manifest["interruptions"] == 1
     for name in ("steps", "tokens", "flops", "counted_from_step"):
         assert manifest["totals"][name] == undisturbed["totals"][name]

@@ -135,7 +135,7 @@ def average(
         if base is not None:
             start = read_while_training(lambda: _paths(base, None), lambda paths: _read(paths[0], ema))
         check_alike(template, [*models, *([start] if start else [])])
-        _check_meaning(temporary, models)
+        _check_meaning(temporary, models, start)
         if soup is not None:
             from tiryns.runner.cli.models.soups import measure_soups
 
@@ -197,18 +197,20 @@ def _paths(source: str, last: int | None) -> list[Path]:
     raise ValueError(f"{source!r} is neither a run with a model or checkpoints, nor a model or checkpoint")
 
 
-def _check_meaning(folder: Path, sources: "Sequence[Source]") -> None:
-    """Raises ValueError for weights beside the model's own, and for models with other tokens or labels."""
+def _check_meaning(folder: Path, sources: "Sequence[Source]", base: "Source | None") -> None:
+    """Raises ValueError for weights beside the model's own, models with other tokens or labels, a base's other tokens."""
     if beside := next(folder.glob("*/*.safetensors"), None):
         problem = f"has weights of its own in {beside.parent.name}/, of which no mean is taken"
         raise ValueError(f"{str(sources[0].path)!r} {problem}: it cannot be averaged")
     labels, vocabulary = read_json(folder / "config.json", {}).get("id2label"), _vocabulary(folder)
-    for path in (source.path for source in sources):
+    paths = [source.path for source in sources]
+    for path in [*paths, *([base.path] if base else [])]:
         model = _model_folder(path)
         if vocabulary and _vocabulary(model) not in ({}, vocabulary):
             problem = f"{str(path)!r} numbers tokens otherwise than {str(sources[0].path)!r}"
             raise ValueError(f"{problem}: give the runs the same data.tokenizer")
-        if (names := read_json(model / "config.json", {}).get("id2label", labels)) != labels:
+        names = read_json(model / "config.json", {}).get("id2label", labels) if path in paths else labels
+        if names != labels:
             first, other = (", ".join((one or {}).values()) for one in (labels, names))
             raise ValueError(
                 f"the labels of {str(path)!r} are {other}, those of {str(sources[0].path)!r} {first}: give the runs "
