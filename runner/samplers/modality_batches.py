@@ -171,7 +171,7 @@ class ModalityBatches:
             if len(positions):
                 places = (rows[positions, None] * self.size + np.arange(self.size)).ravel() % modality.size
                 members = permute_many(places, modality.size, derive_seed(seed, kind))
-                indices[positions] = modality.members(members).reshape(-1, self.size)
+                indices[positions] = modality.members(members).reshape(len(positions), self.size)
                 sizes[positions[rows[positions] == count - 1]] -= self.num_repeated[kind]
             rows -= count
         return indices, sizes

@@ -242,7 +242,7 @@ def test_last_good_checkpoint_is_named_for_a_shell(tmp_path: Any) -> None:
     tmp_path /= "my $runs"
     assert last_good(tmp_path) == "there is no checkpoint yet"
     (tmp_path / "checkpoints").mkdir(parents=True)
-    for step in (4, 6):
+    for step in (2, 4, 6):
         (tmp_path / "checkpoints" / f"step-{step:08d}.ckpt").touch()
     (tmp_path / "checkpoints" / "last.ckpt").symlink_to("step-00000006.ckpt")
     newest = tmp_path / "checkpoints" / "step-00000006.ckpt"

@@ -190,9 +190,7 @@ def test_every_option_that_holds_out_samples_has_the_same_default() -> None:
         ("data.validation_documents", float("inf"), "data.validation_documents=inf: it must be a number"),
     ],
 )  # fmt: skip
-def test_check_reads_the_rules_of_the_fields(
-    default: DictConfig, key: str, value: Any, expected: str
-) -> None:
+def test_check_reads_the_rules_of_fields(default: DictConfig, key: str, value: Any, expected: str) -> None:
     with pytest.raises(ValueError, match="^" + re.escape(expected)):
         check_config(with_value(default, key, value))
 

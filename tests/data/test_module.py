@@ -92,6 +92,7 @@ def test_longer_run_trains_on_the_rest_of_a_cut_batch() -> None:
     assert (np.concatenate(planned) == np.concatenate(trained)).all()
     assert (trained[2] == short.sampler.global_batch(2)).all()
     assert longer.decisions() == {"cuts": [[3, 4], [5, 8]]}
+    assert len(connected(cuts=[[6, 3]]).sampler.global_batch(5)) == 5, "no batch follows"
 
 
 def test_every_validation_sample_comes_once_over_all_ranks() -> None:

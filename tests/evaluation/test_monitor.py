@@ -55,9 +55,7 @@ def test_another_figure_is_refused(setting: str) -> None:
         settled(f"{setting}.monitor=val/first/accurcy")
 
 
-def test_set_without_a_target_does_not_choose_beside_one_with_targets(
-    text_file: Path, tmp_path: Path
-) -> None:
+def test_set_without_target_does_not_choose_beside_one_with_targets(text_file: Path, tmp_path: Path) -> None:
     texts = {"word": "a", "more": "the heron of the river rests beside the old bridge. " * 9}
     for name, text in texts.items():
         (tmp_path / f"{name}.txt").write_text(text)

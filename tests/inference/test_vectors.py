@@ -124,9 +124,7 @@ def test_a_folder_that_they_saved_is_read(tokenizer: Any, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_the_encoder_of_enhanced_masking_is_such_a_folder(
-    pooling: str, tokenizer: Any, tmp_path: Path
-) -> None:
+def test_encoder_of_enhanced_masking_is_such_a_folder(pooling: str, tokenizer: Any, tmp_path: Path) -> None:
     pretrained = tiny("bert")
     model = EnhancedMaskedLM(pretrained, EnhancedMaskedLanguageModeling(pooling=pooling), 20)
     write_model(model, tokenizer, tmp_path / "model", "card", None, {})

@@ -35,9 +35,7 @@ def test_a_manifest_keeps_a_thousand_lines_of_a_long_run(tmp_path: Path) -> None
     assert {b.step - a.step for a, b in pairwise(kept)} == {3}
 
 
-def test_a_module_of_ones_own_is_found_where_it_is_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_module_of_ones_own_is_found_where_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tiryns.runner.manifest.digests import file_digest
 
     (tmp_path / "mine").mkdir()

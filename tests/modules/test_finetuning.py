@@ -90,9 +90,7 @@ LABELS: dict[str, Callable[[dict[str, Any]], Any]] = {
 @pytest.mark.slow
 @pytest.mark.rows(1)
 @pytest.mark.parametrize("metric", LABELS)
-def test_the_monitored_figure_follows_from_the_labels(
-    finetune: Finetune, tmp_path: Path, metric: str
-) -> None:
+def test_monitored_figure_follows_from_the_labels(finetune: Finetune, tmp_path: Path, metric: str) -> None:
     rows = [{**row, "label": LABELS[metric](row)} for row in texts(60)]
     path = write(tmp_path / "rows.jsonl", rows)
     stopping = ["callback=[default,early_stopping]", "optimizer.lr=0.003"]

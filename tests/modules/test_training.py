@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +19,7 @@ from tiryns.runner.loop.assembly import assemble
 from tiryns.runner.loop.trainer import quiet_libraries
 from tiryns.runner.models.pretraining.sparse_head import SparseMaskedLM
 from tiryns.runner.modules.base import check_same_model, seed_generators, step_seed
+from tiryns.runner.modules.training import FIXED_MODELS, TrainingModule
 from tiryns.runner.run.errors import Diverged
 
 
@@ -135,6 +137,17 @@ def test_step_seeds_every_generator_there_is() -> None:
     assert drawn[0] == drawn[1] != torch.rand(3).tolist()
     seed_generators(7, torch.device("meta"))
     assert torch.rand(3).tolist() == drawn[0]
+
+
+def test_another_frozen_model_is_refused() -> None:
+    data = SimpleNamespace(accept_changes=False)
+    module: Any = SimpleNamespace(_digests={"teacher": "a"}, state_dict=dict, datamodule=data)
+    for digest, error, message in (
+        ("b", ValueError, "^teacher: its weights"),
+        ("a", KeyError, "optimizer_states"),
+    ):
+        with pytest.raises(error, match=message):
+            TrainingModule.on_load_checkpoint(module, {"state_dict": {}, FIXED_MODELS: {"teacher": digest}})
 
 
 def test_first_difference_to_a_checkpoint_is_named() -> None:

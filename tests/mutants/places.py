@@ -4,6 +4,9 @@ A test is named as pytest names it. Nothing that starts many processes is here: 
 """
 
 EPOCHS, GROWING = "tests/samplers/test_whole_epochs.py", "tests/samplers/test_growing.py"
+PHASES = "tests/data/test_phases.py::test_steps_have_the_sizes_lengths_rates_and_sources_asked_for"
+WITHOUT = "tests/data/test_without.py::test_order_has_no_step_of_a_sample_that_is_left_out"
+HINT = "tests/callbacks/test_divergence.py::test_last_good_checkpoint_is_named_for_a_shell"
 DIFFERS, GOLDEN = "tests/runs/test_what_differs.py", "tests/runs/test_golden.py"
 EXAMPLES = (
     "tests/documented/face/test_examples.py::test_examples_of_docstrings_hold[tiryns.runner.data.batches]"
@@ -36,7 +39,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/samplers/base.py": SAMPLERS,
     "runner/samplers/shuffled.py": (EPOCHS, GROWING, *SAMPLERS),
     "runner/samplers/split_modality.py": (EPOCHS, *SAMPLERS),
-    "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", *SAMPLERS),
+    "runner/samplers/modality_batches.py": ("tests/samplers/test_split_modality.py", EPOCHS, *SAMPLERS),
     "runner/order/keyed.py": ("tests/order/test_keyed.py",),
     "runner/loaders/multi_epoch.py": (
         "tests/loaders/test_multi_epoch.py",
@@ -47,8 +50,8 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "runner/order/ranges.py": ("tests/order/test_packing.py",),
     "runner/loaders/microbatches.py": ("tests/loaders/test_microbatches.py",),
     "runner/data/batches.py": ("tests/data/test_ramps.py", EXAMPLES, *RUNS, DIFFERS),
-    "runner/data/module.py": ("tests/data/test_module.py", GOLDEN, DIFFERS),
-    "runner/loop/assembly.py": (*RUNS, DIFFERS, "tests/data/text/test_without_mask.py"),
+    "runner/data/module.py": ("tests/data/test_module.py", PHASES, GOLDEN, DIFFERS),
+    "runner/loop/assembly.py": (*RUNS, WITHOUT, DIFFERS, "tests/data/text/test_without_mask.py"),
     "runner/modules/training.py": (
         "tests/modules/test_training.py",
         "tests/data/mixture/test_runs.py::test_losses_of_sources_are_those_of_the_steps_that_are_logged",
@@ -63,7 +66,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         DIFFERS,
     ),
     "runner/launch/resume.py": ("tests/launch/test_resume.py",),
-    "runner/checkpoints/callback.py": ("tests/checkpoints/test_callback.py", *RUNS, *REFUSED),
+    "runner/checkpoints/callback.py": ("tests/checkpoints/test_callback.py", HINT, *RUNS, *REFUSED),
     "runner/run/audit.py": (
         GOLDEN,
         "tests/runs/test_data_order.py::test_audit_names_the_first_step_that_differs",

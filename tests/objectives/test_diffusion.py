@@ -22,9 +22,10 @@ def masked_shares(out: FlatSamples, tokenized: FlatSamples) -> tuple[np.ndarray,
 
 def test_expected_share_of_masked_tokens() -> None:
     tokenized = flat(documents([64] * 3000))
-    out = collator("diffusion", sampling_eps=0.1, noise_eps=0.05).flat_labels(tokenized)
-    masked, ordinary = masked_shares(out, tokenized)
+    objective = collator("diffusion", sampling_eps=0.1, noise_eps=0.05)
+    masked, ordinary = masked_shares(objective.flat_labels(tokenized), tokenized)
     assert masked.sum() / ordinary.sum() == pytest.approx(0.95 * 1.1 / 2, abs=0.003)
+    assert objective.targets_per_token(0.5) == pytest.approx(0.95 * 1.1 / 2)
 
 
 def test_masked_tokens_are_the_targets_and_the_rest_is_left_alone() -> None:

@@ -20,7 +20,9 @@ def test_the_input_is_left_alone_and_every_ordinary_token_is_a_target() -> None:
 
 
 def test_the_encoder_reads_a_masked_copy() -> None:
-    batch = collator("enhanced_mlm", encoder_mlm_probability=0.3)(flat(documents([300] * 100)))
+    objective = collator("enhanced_mlm", encoder_mlm_probability=0.3)
+    batch = objective(flat(documents([300] * 100)))
+    assert objective.targets_per_token(0.5) == 1.3
     rows, positions = batch["encoder_input_ids"].flatten(), batch["encoder_target_positions"]
     assert batch["input_ids"].flatten()[positions].equal(batch["encoder_targets"])
     assert len(positions) / batch["weight"] == pytest.approx(0.3, abs=0.01)

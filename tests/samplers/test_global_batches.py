@@ -61,9 +61,7 @@ def test_a_batch_depends_on_its_step_alone(make: Make, length: int, size: int, s
 @pytest.mark.rows(1)
 @every_sampler
 @given(st.integers(20, 60), st.integers(1, 20), st.data())
-def test_a_restart_at_any_step_equals_the_tail(
-    make: Make, length: int, size: int, data: st.DataObject
-) -> None:
+def test_restart_at_any_step_equals_the_tail(make: Make, length: int, size: int, data: st.DataObject) -> None:
     dataset = sequences(length)
     whole = list(make(dataset, 2, None, size, 1))
     stop = data.draw(st.integers(0, len(whole) - 1))

@@ -71,7 +71,6 @@ def test_batches_grouped_by_length_are_those_of_the_table(
         assert np.array_equal(drawn[drawn[:, 0] == epoch, 1], expected)
 
 
-@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(1, 700), st.integers(3, 60), st.floats(0, 1), st.booleans(), st.integers())
 def test_batches_of_one_modality_are_those_of_the_table(

@@ -218,9 +218,7 @@ def test_values_of_a_typed_sweep_count() -> None:
         check_permissions(OmegaConf.create({"data": {"cache_dir": "/s/c"}}), words)
 
 
-def test_comment_in_ones_own_folder_allows_no_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_comment_in_own_folder_allows_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mine.yaml").write_text("# see https://seen.org\ndata: {source: https://mine.org/x}\n")
     monkeypatch.setenv("TIRYNS_CONF", str(tmp_path))
     check_permissions(OmegaConf.create({"data": {"source": "https://mine.org/x/y"}}), [])

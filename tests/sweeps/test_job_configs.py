@@ -62,9 +62,7 @@ def plain(config: DictConfig) -> Any:
 
 
 @pytest.mark.parametrize("jobs", [JOBS[:4], pytest.param(JOBS[4:], marks=pytest.mark.slow)])
-def test_copies_equal_what_hydra_composes(
-    jobs: list[list[str]], loader: Composed, master: DictConfig
-) -> None:
+def test_copies_are_what_hydra_composes(jobs: list[list[str]], loader: Composed, master: DictConfig) -> None:
     configs = JobConfigs(loader)  # type: ignore[arg-type]
     for overrides in jobs:
         ours = configs.compose(copy.deepcopy(master), overrides)

@@ -14,9 +14,7 @@ FORMS = [*tables.FORMS, *annotated.FORMS, *retrieved.FORMS]
 
 @pytest.mark.rows(16)
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_a_form_is_read_rightly_or_named(
-    form: Form, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_form_is_read_rightly_or_named(form: Form, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "tiryns")
     if form.error:
         with pytest.raises((ValueError, FileNotFoundError)) as error:

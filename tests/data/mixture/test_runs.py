@@ -79,9 +79,7 @@ def test_validation_is_by_source_and_their_mean_by_shares_chooses(mixed_here: Mi
 
 
 @pytest.mark.slow
-def test_set_without_a_target_has_no_figure_and_no_part_in_the_mean(
-    mixed_here: Mixed, tmp_path: Path
-) -> None:
+def test_set_without_target_has_no_figure_and_no_part_in_the_mean(mixed_here: Mixed, tmp_path: Path) -> None:
     (tmp_path / "word.txt").write_text("a")
     held_out = f"data.mixture.code.validation={tmp_path}/word.txt"
     run = mixed_here("trainer.max_steps=2", "trainer.validate_every=2", f"+{held_out}")

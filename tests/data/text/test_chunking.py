@@ -189,9 +189,7 @@ documents = st.lists(st.lists(words | spaces | st.text(max_size=4), max_size=40)
 @pytest.mark.slow
 @settings(max_examples=100)
 @given(data=st.data())
-def test_remembered_words_give_the_ids_of_whole_texts(
-    tokenizers: dict[str, Any], data: st.DataObject
-) -> None:
+def test_remembered_words_give_ids_of_whole_texts(tokenizers: dict[str, Any], data: st.DataObject) -> None:
     backend = tokenizers["wordpiece"].backend_tokenizer
     whole, remembered = TextEncoder(backend), encoder_for(backend)
     assert isinstance(remembered, WordEncoder)
@@ -222,9 +220,7 @@ def test_sentences_begin_at_the_same_tokens_in_both_encoders(tokenizers: dict[st
 
 
 @pytest.mark.parametrize("change", ["added token", "cleaning", "splitting", "bpe"])
-def test_a_tokenizer_that_looks_beyond_words_gets_whole_texts(
-    tokenizers: dict[str, Any], change: str
-) -> None:
+def test_tokenizer_that_looks_beyond_words_gets_whole_texts(tokenizers: dict[str, Any], change: str) -> None:
     from tokenizers import Tokenizer, normalizers, pre_tokenizers
 
     backend = Tokenizer.from_str(

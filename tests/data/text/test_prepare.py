@@ -117,9 +117,7 @@ def test_a_changed_setting_never_takes_stale_tokens(
     assert prepared(**base) == first
 
 
-def test_a_changed_text_never_takes_stale_tokens(
-    prepared: Callable[..., PreparedText], tmp_path: Path
-) -> None:
+def test_changed_text_never_takes_stale_tokens(prepared: Callable[..., PreparedText], tmp_path: Path) -> None:
     documents = paragraphs(100)
     first = prepared()
     documents[50] += " Another word."

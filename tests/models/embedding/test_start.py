@@ -63,9 +63,7 @@ def test_other_models_have_the_mean_of_unit_length(
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_an_encoder_of_enhanced_masking_gives_its_pooling_and_unit_length(
-    pooling: str, tmp_path: Path
-) -> None:
+def test_encoder_of_enhanced_masking_gives_its_pooling_and_unit_length(pooling: str, tmp_path: Path) -> None:
     make = collator("enhanced_mlm", pooling=pooling)
     made = make.task_model(tiny("bert")).embedding
     assert made is not None

@@ -72,9 +72,7 @@ def test_positions_in_another_order_are_not_used() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["bert", "modernbert", "distilbert", "eurobert"])
-def test_the_last_layer_asks_for_the_targets_alone(
-    architecture: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_layer_asks_for_the_targets_alone(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = SparseMaskedLM(tiny(architecture))
     model.pack_rows()
     seen: list[int] = []
