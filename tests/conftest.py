@@ -45,6 +45,7 @@ os.environ |= {
     "WANDB_ERROR_REPORTING": "false",  # or it waits for a service that takes tracebacks
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "OMP_NUM_THREADS": "1",
+    "RAY_worker_niceness": "0",  # not 15, or jobs stand still beside other work
 }
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process that is started compiles this project anew
 sys.dont_write_bytecode = False  # the tests themselves too

@@ -69,9 +69,7 @@ def test_survivors_and_equivalent_mutants_are_told_from_killed_ones(
     assert (toy / "toy.py").read_text() == TOY, "the project itself is left alone"
 
 
-def test_tests_that_fail_without_a_mutant_judge_nothing(
-    toy: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tests_that_fail_without_mutant_judge_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (toy / "test_toy.py").write_text(TEST.replace("16", "15"))
     assert judge(toy, {"toy.py": ("test_toy.py",)}, [mutant(toy, "2 -> 3")], {}) == 2
     assert "the tests fail without a mutant: test_toy.py::test_fee" in capsys.readouterr().out
