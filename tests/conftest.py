@@ -27,12 +27,11 @@ be_test_process()
 pytest_plugins = ["tests.support.needs.skips"]
 
 # The same examples every time, in any time: a red run is a change's fault. HYPOTHESIS_PROFILE=default looks for new ones.
-at_any_speed: Any = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("repeatable", derandomize=True, **at_any_speed)
-settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=25)
+repeatable = settings(derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("repeatable", repeatable)
+settings.register_profile("quick", repeatable, max_examples=25)
 # a counterexample of a mutant need not be the smallest
-phases = [Phase.explicit, Phase.generate]
-settings.register_profile("mutants", derandomize=True, phases=phases, **at_any_speed)
+settings.register_profile("mutants", repeatable, phases=[Phase.explicit, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 constants: Any = providers
 # Examples would be made of the constants of all modules that are imported, and change with any line of them.

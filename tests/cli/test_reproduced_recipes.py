@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.commands import RECIPES
-from tests.support.processes import PROGRAM, process, start, wait_for_steps
+from tests.support.processes import PROGRAM, SECONDS, process, start, wait_for_steps
 
 pytestmark = pytest.mark.slow
 
@@ -45,10 +45,8 @@ def test_killed_run_of_a_recipe_is_rebuilt_from_its_manifest(recipe: str, tmp_pa
     words += GIVEN.get(recipe, [])
     if recipe in BEGIN_WITH:
         setting, before = BEGIN_WITH[recipe]
-        assert (
-            start([*before, "trainer.max_steps=2", "trainer.validate_every=0"], tmp_path).wait(timeout=1200)
-            == 0
-        )
+        begun = start([*before, "trainer.max_steps=2", "trainer.validate_every=0"], tmp_path)
+        assert begun.wait(timeout=SECONDS) == 0
         words += [f"{setting}={next(tmp_path.glob('outputs/*/*'))}"]
     if streamed:
         made = process(*PROGRAM, "prepare", "--shapes", str(tmp_path / "scenes"), cwd=tmp_path)
@@ -58,7 +56,7 @@ def test_killed_run_of_a_recipe_is_rebuilt_from_its_manifest(recipe: str, tmp_pa
     wait_for_steps(killed, first, random.Random(recipe).randint(2, STEPS - 3))
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
-    assert start(words, first).wait(timeout=1200) == 0, (first / "output.txt").read_text()[-3000:]
+    assert start(words, first).wait(timeout=SECONDS) == 0, (first / "output.txt").read_text()[-3000:]
     (manifest,) = first.glob("outputs/*/*/manifest.json")
     assert json.loads(manifest.read_text())["interruptions"] == 1
     shutil.copyfile(manifest, second / "manifest.json")

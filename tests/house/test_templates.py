@@ -18,7 +18,7 @@ from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, weights
 from tests.support.commands import words_of
 from tests.support.installed import SOURCES
-from tests.support.processes import output, start, wait_for_steps
+from tests.support.processes import SECONDS, output, start, wait_for_steps
 from tiryns.runner.run import audit
 
 TEMPLATES = ROOT / "docs" / "templates"
@@ -112,10 +112,10 @@ def test_run_that_is_copied_while_it_trains_goes_on_from_the_copy(text_file: Pat
     wait_for_steps(machine, first, 20)
     subprocess.run(["bash", "-c", save], cwd=first, check=True)
     assert not [path for path in (tmp_path / "bucket").rglob("*") if path.is_symlink()]
-    assert machine.wait(timeout=1200) == 0, output(first)
+    assert machine.wait(timeout=SECONDS) == 0, output(first)
     subprocess.run(["bash", "-c", restore], cwd=second, check=True)
     assert only_run(second / "outputs").status["state"] == "running"
-    assert start(words, second).wait(timeout=1200) == 0, output(second)
+    assert start(words, second).wait(timeout=SECONDS) == 0, output(second)
     whole, again = only_run(first / "outputs"), only_run(second / "outputs")
     assert "continuing at step" in output(second)
     assert audit.compare(whole.path, again.path) is None

@@ -16,6 +16,7 @@ from tests.conftest import TINY
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_bitwise, losses, weights
 from tests.support.processes import (
+    SECONDS,
     assert_nothing_left,
     output,
     ranks_in,
@@ -44,7 +45,7 @@ def arguments(text_file: Path) -> list[str]:
 def undisturbed(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run of two ranks that nobody disturbs."""
     cwd = tmp_path_factory.mktemp("whole")
-    assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=1200) == 0, output(cwd)
+    assert start([*arguments, *SLOWLY, "trainer.devices=2"], cwd).wait(timeout=SECONDS) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 
@@ -74,7 +75,7 @@ def test_rank_that_is_killed_and_rank_that_hangs_are_replaced(
     os.kill(ranks_in(tmp_path)[0], signal.SIGSTOP)
     run = only_run(tmp_path / "outputs")
     (run.path / ".status.json.4194305.4194305.tmp").touch()  # as a rank that is killed while it writes
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     assert_same_curve(run, undisturbed)
     assert_bitwise(weights(undisturbed, STEPS), weights(run, STEPS))
     assert_clean(run, tmp_path)
@@ -128,7 +129,7 @@ def test_nodes_come_and_go_and_the_order_stays(
     assert set(ranks_in(tmp_path)) == {0, 1}
     first.kill()  # the one that held the run folder
     (gates / "18").touch()
-    assert second.wait(timeout=1200) == 0, output(tmp_path)
+    assert second.wait(timeout=SECONDS) == 0, output(tmp_path)
     run = only_run(tmp_path / "outputs")
     assert_same_curve(run, undisturbed)
     assert_clean(run, tmp_path)
@@ -180,7 +181,7 @@ def test_ten_disturbances_leave_no_trace(arguments: list[str], tmp_path: Path, s
         "trainer.max_steps=300", "checkpoint.every_steps=2", "optimizer.lr=0.0003",
     ]  # fmt: skip
     (tmp_path / "whole").mkdir()
-    assert start([*words, "trainer.num_nodes=1"], tmp_path / "whole").wait(timeout=1200) == 0
+    assert start([*words, "trainer.num_nodes=1"], tmp_path / "whole").wait(timeout=SECONDS) == 0
     cwd = tmp_path / "disturbed"
     cwd.mkdir()
     agents: list[subprocess.Popen[bytes]] = []
@@ -197,7 +198,7 @@ def test_ten_disturbances_leave_no_trace(arguments: list[str], tmp_path: Path, s
         time.sleep(draw.random() * 0.2)
         deeds.append(disturb(agents, begin, cwd, draw))
     for agent in agents:
-        assert agent.wait(timeout=1200) in (0, 75, -signal.SIGKILL), (deeds, output(cwd))
+        assert agent.wait(timeout=SECONDS) in (0, 75, -signal.SIGKILL), (deeds, output(cwd))
     run = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(tmp_path / "whole" / "outputs"))
     assert_clean(run, cwd)

@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import TINY
 from tests.runs.test_train import assert_same_run, rows
 from tests.support.in_process import tiryns_here
-from tests.support.processes import children, killed_at_random, output, ranks_in, start, steps_done
+from tests.support.processes import SECONDS, children, killed_at_random, output, ranks_in, start, steps_done
 from tests.support.processes.warm import NURSE
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -57,7 +57,7 @@ def undisturbed(arguments: list[str], cwd: Path, devices: int) -> Run:
     if devices == 1:
         assert tiryns_here(cwd, *arguments).returncode == 0
     else:
-        assert start(arguments, cwd).wait(timeout=1200) == 0, output(cwd)
+        assert start(arguments, cwd).wait(timeout=SECONDS) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 
@@ -103,7 +103,7 @@ def with_loaders_killed(arguments: list[str], cwd: Path, kills: int, draw: rando
         time.sleep(draw.random() * 0.03)
         with contextlib.suppress(ProcessLookupError):
             os.kill(draw.choice(workers), signal.SIGKILL)
-    assert process.wait(timeout=1200) == 0, output(cwd)
+    assert process.wait(timeout=SECONDS) == 0, output(cwd)
     return only_run(cwd / "outputs")
 
 

@@ -13,7 +13,7 @@ from tests.conftest import TINY, Command, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import assert_same_run
 from tests.support import needs
-from tests.support.processes import assert_nothing_left, start, wait_for_steps
+from tests.support.processes import SECONDS, assert_nothing_left, start, wait_for_steps
 from tiryns.runner.callbacks.stopping import Preemption
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
@@ -42,7 +42,7 @@ def together(arguments: list[str], tmp_path_factory: pytest.TempPathFactory) -> 
     """The run of two processes, which nobody stops."""
     cwd = tmp_path_factory.mktemp("together")
     process = start([*arguments, "trainer.devices=2"], cwd)
-    assert process.wait(timeout=1200) == 0, (cwd / "output.txt").read_text()
+    assert process.wait(timeout=SECONDS) == 0, (cwd / "output.txt").read_text()
     return only_run(cwd / "outputs")
 
 
@@ -59,7 +59,7 @@ def stopped(arguments: list[str], cwd: Path, number: int, status: int) -> Run:
     wait_for_steps(process, cwd, 3)
     os.kill(process.pid, number)
     output = cwd / "output.txt"
-    assert process.wait(timeout=1200) == status, output.read_text()[-3000:]
+    assert process.wait(timeout=SECONDS) == status, output.read_text()[-3000:]
     assert_nothing_left(cwd)
     run = only_run(cwd / "outputs")
     noted = run.status

@@ -15,7 +15,7 @@ from torch.distributed import HashStore
 from tests.conftest import ROOT
 from tests.launch.test_agent import RUN, SLOWLY, STEPS, assert_same_curve
 from tests.launch.test_kill import only_run
-from tests.support.processes import children, output, ranks_in, start, wait_for_steps, wait_until
+from tests.support.processes import SECONDS, children, output, ranks_in, start, wait_for_steps, wait_until
 from tiryns.runner.launch.agreement import name_launch
 from tiryns.runner.run.folder import Run
 
@@ -80,7 +80,7 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
         "trainer.num_nodes=auto",
     ]  # fmt: skip
     whole, cwd = tmp_path / "whole", tmp_path / "disturbed"
-    assert start([*words, "trainer.num_nodes=1"], whole).wait(timeout=1200) == 0, output(whole)
+    assert start([*words, "trainer.num_nodes=1"], whole).wait(timeout=SECONDS) == 0, output(whole)
     cwd.mkdir()
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -100,7 +100,7 @@ def test_rank_and_then_a_node_of_torchrun_are_lost_and_the_order_stays(
     if comes_back:
         third = begin_node(words, cwd, port, comes_back)
         wait_until(lambda: set(ranks_in(cwd)) == {0, 1}, cwd)
-    assert first.wait(timeout=1200) == 0, output(cwd)
+    assert first.wait(timeout=SECONDS) == 0, output(cwd)
     run: Run = only_run(cwd / "outputs")
     assert_same_curve(run, only_run(whole / "outputs"))
     assert run.status["resolved"]["processes"] == 1 + comes_back

@@ -25,7 +25,7 @@ def test_toy_learns_from_context_and_resumes(recipe: str, tmp_path: Path) -> Non
         needs.package("tidytcells")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     first = start([f"experiment={recipe}", "scale=toy"], tmp_path)
-    wait_for_steps(first, tmp_path, STOPPED)
+    wait_for_steps(first, tmp_path, STOPPED, PATIENCE)
     first.terminate()  # it saves, and stops
     first.wait(timeout=PATIENCE)
     [run] = map(Run, tmp_path.glob("outputs/*/*"))

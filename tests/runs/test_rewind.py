@@ -11,7 +11,7 @@ from tests.conftest import ROOT, TINY, train_here
 from tests.launch.test_kill import only_run
 from tests.runs.test_train import Train, assert_bitwise, continued, rows, weights
 from tests.support.in_process import tiryns_here
-from tests.support.processes import assert_nothing_left, ranks_in, start, wait_for_steps
+from tests.support.processes import SECONDS, assert_nothing_left, ranks_in, start, wait_for_steps
 from tiryns.runner.cli.order.opened import SampleOrder
 from tiryns.runner.cli.reproduce.comparison import compare
 from tiryns.runner.cli.reproduce.rebuilding import read_run
@@ -188,13 +188,13 @@ def test_ranks_of_an_agent_go_back_together_and_survive_a_kill(text_file: Path, 
     run = only_run(tmp_path / "rewound" / "outputs")
     wait_for_steps(process, tmp_path / "rewound", 13)  # those of the ranks that were started again
     os.kill(ranks_in(tmp_path / "rewound")[1], signal.SIGKILL)
-    assert process.wait(timeout=1200) == 0, (tmp_path / "rewound" / "output.txt").read_text()[-3000:]
+    assert process.wait(timeout=SECONDS) == 0, (tmp_path / "rewound" / "output.txt").read_text()[-3000:]
     output = (tmp_path / "rewound" / "output.txt").read_text()
     assert "the loss diverged at step 11: global batches 9 to 11 are left out, from step 8" in output
     assert "restart 1 of 1" in output, "the rewind did not use it up"
     assert_nothing_left(tmp_path / "rewound")
     words = [*words, "callback.divergence.action=stop", "skip_batches=[[9,11]]"]
-    assert start(words, tmp_path / "fresh").wait(timeout=1200) == 0
+    assert start(words, tmp_path / "fresh").wait(timeout=SECONDS) == 0
     fresh = only_run(tmp_path / "fresh" / "outputs")
     assert_bitwise(weights(run, STEPS), weights(fresh, STEPS))
     assert audit.compare(run.path, fresh.path) is None

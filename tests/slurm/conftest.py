@@ -9,7 +9,7 @@ import pytest
 
 from tests.slurm.jobs import LAYOUTS, RUN, SLURM
 from tests.support import needs
-from tests.support.processes import output, start
+from tests.support.processes import SECONDS, output, start
 from tiryns.runner.run.folder import Run
 
 CLUSTER = Path(__file__).with_name("cluster.sh")
@@ -48,7 +48,7 @@ def undisturbed(
     """A sweep of two by two jobs: every layout."""
     cwd = tmp_path_factory.mktemp("whole")
     process = start(["-m", *arguments, *SLURM, "trainer.num_nodes=1,2", "trainer.devices=1,2"], cwd)
-    assert process.wait(timeout=1200) == 0, output(cwd)
+    assert process.wait(timeout=SECONDS) == 0, output(cwd)
     sweep = next(cwd.glob("outputs/*/*-sweep"))
     assert (sweep / "report.html").exists()
     return {layout: Run(sweep / str(number)) for number, layout in enumerate(LAYOUTS)}

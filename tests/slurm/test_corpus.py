@@ -11,11 +11,10 @@ import pytest
 from tests.data.corpus.conftest import write_texts
 from tests.data.text.conftest import paragraphs
 from tests.support import needs
+from tests.support.processes import SECONDS
 from tiryns.runner.run.command.lifetime import PROGRAM
 
 pytestmark = pytest.mark.slurm
-
-SECONDS = 1200
 
 
 def prepare(cwd: Path, *words: str) -> str:

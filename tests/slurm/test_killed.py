@@ -10,7 +10,7 @@ import pytest
 
 from tests.launch.test_agent import assert_same_curve
 from tests.slurm.jobs import SLOWLY, SLURM, assert_same, command, only_job, started_again
-from tests.support.processes import output, ranks_in, start, wait_for_steps, wait_until
+from tests.support.processes import SECONDS, output, ranks_in, start, wait_for_steps, wait_until
 from tiryns.runner.run.folder import Run
 
 pytestmark = pytest.mark.slurm
@@ -46,7 +46,7 @@ def test_job_whose_task_is_killed_is_requeued_and_goes_on(
     kill_agent(run, tmp_path, rank)
     wait_until(lambda: "requeued, 1 of 3" in str(run.status["error"]), tmp_path)
     assert run.state == "killed"
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
     assert_same(run, undisturbed[layout])
 
@@ -61,7 +61,7 @@ def test_job_that_is_killed_too_often_ends_and_says_so(
         wait_until(lambda run=run: run.state == "running", tmp_path)  # type: ignore[misc]
         kill_agent(run, tmp_path, 0)
         wait_until(lambda run=run: run.status["state"] == "killed", tmp_path)  # type: ignore[misc]
-    assert process.wait(timeout=1200) == 1
+    assert process.wait(timeout=SECONDS) == 1
     assert "was killed (srun: exit status 137); not requeued after 1 times" in run.status["error"]
     assert "not requeued after 1 times" in (tmp_path / "output.txt").read_text()
     assert started_again(run.status["slurm_job"]) == 1
@@ -75,7 +75,7 @@ def test_rank_that_is_killed_is_replaced_without_a_requeue(
     process = start(["-m", *arguments, *SLURM, *SLOWLY, *layout], tmp_path)
     wait_for_steps(process, tmp_path, 15)
     os.kill(ranks_in(tmp_path)[3], signal.SIGKILL)
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     run = only_job(tmp_path)
     assert started_again(run.status["slurm_job"]) == 0
     assert "restart 1 of 3, from step 1" in output(tmp_path)
@@ -91,7 +91,7 @@ def test_lost_node_of_a_job_that_is_not_requeued_is_noted(
     wait_for_steps(process, tmp_path, 5)
     cluster("lose", "n1")
     cluster("back", "n1")
-    assert process.wait(timeout=1200) == 1
+    assert process.wait(timeout=SECONDS) == 1
     run = only_job(tmp_path)
     assert run.status["state"] == "killed", run.status
     assert re.search("NODE_FAIL|NodeDown", run.status["error"]), (
@@ -104,5 +104,5 @@ def test_ranks_may_be_tasks(
 ) -> None:
     layout = ["trainer.num_nodes=2", "trainer.devices=2", "hydra.launcher.tasks_per_node=2"]
     process = start(["-m", *arguments, *SLURM, *layout], tmp_path)
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     assert_same(only_job(tmp_path), undisturbed[2, 2])

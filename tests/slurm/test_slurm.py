@@ -20,7 +20,7 @@ from tests.slurm.jobs import (
     only_job,
     started_again,
 )  # fmt: skip
-from tests.support.processes import output, start, steps_done, wait_for_steps, wait_until
+from tests.support.processes import SECONDS, output, start, steps_done, wait_for_steps, wait_until
 from tiryns.runner.run import audit
 from tiryns.runner.run.folder import Run
 
@@ -73,7 +73,7 @@ def test_job_goes_on_by_itself_as_if_nothing_had_been(
     else:
         cluster("lose", "n2")
         cluster("back", "n2")
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     assert started_again(job) == 1, output(tmp_path)
     if happening != "node lost":
         assert "requeued as job" in output(tmp_path)
@@ -87,7 +87,7 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     cluster: object, undisturbed: dict[tuple[int, int], Run], arguments: list[str], tmp_path: Path
 ) -> None:
     submitted = start(["-m", *arguments, *SLURM, *SLOWLY, "hydra.launcher.wait=false"], tmp_path)
-    assert submitted.wait(timeout=1200) == 0, output(tmp_path)
+    assert submitted.wait(timeout=SECONDS) == 0, output(tmp_path)
     run = only_job(tmp_path)
     job = run.status["slurm_job"]
     assert f"job {job}:" in (tmp_path / "output.txt").read_text()
@@ -101,7 +101,7 @@ def test_cancelled_job_is_saved_and_stays_cancelled(
     again = start(
         ["-m", f"resume={run.path.parent}", "hydra.launcher.wait=true", "allowed_targets=[tests]"], tmp_path
     )
-    assert again.wait(timeout=1200) == 0, output(tmp_path)
+    assert again.wait(timeout=SECONDS) == 0, output(tmp_path)
     assert_same(run, undisturbed[1, 1])
 
 
@@ -141,7 +141,7 @@ def test_rank_that_fails_ends_the_job_with_its_message(
         "+callback.fail={_target_: tests.slurm.failing.FailsOnLastRank, step: 3}",
     ]
     process = start(["-m", *arguments, *SLURM, *broken, "trainer.devices=2"], tmp_path)
-    assert process.wait(timeout=1200) == 1, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 1, output(tmp_path)
     assert "the last rank has had enough" in (tmp_path / "output.txt").read_text()
     assert json.loads(next(tmp_path.glob("outputs/**/status.json")).read_text())["state"] == "failed"
 
@@ -152,7 +152,7 @@ def test_search_runs_its_trials_as_jobs(cluster: object, arguments: list[str], t
         "trainer.validate_every=2", "optimizer.lr=tag(log, interval(1e-4, 1e-2))",
     ]  # fmt: skip
     process = start(["-m", *arguments, *SLURM, *searching], tmp_path)
-    assert process.wait(timeout=1200) == 0, output(tmp_path)
+    assert process.wait(timeout=SECONDS) == 0, output(tmp_path)
     trials = [
         json.loads(file.read_text()) for file in sorted(tmp_path.glob("outputs/*/*-sweep/*/status.json"))
     ]

@@ -18,7 +18,7 @@ from tests.report.pages import read
 from tests.runs.test_train import assert_bitwise, rows, weights
 from tests.support import needs
 from tests.support.in_process import refused
-from tests.support.processes import wait_until
+from tests.support.processes import SECONDS, wait_until
 from tiryns.conf import sweeps as options
 from tiryns.conf.fields import check_fields
 from tiryns.runner.run.folder import Run
@@ -133,7 +133,7 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     gate.touch()
     held = f"+callback.gate={{_target_: tests.support.callbacks.Gate, folder: {tmp_path}, steps: [12]}}"
     words = ["allowed_targets=[tests]", held]
-    assert sweep(local, text_file, *words).wait(timeout=1200) == 0, (local / "output.txt").read_text()
+    assert sweep(local, text_file, *words).wait(timeout=SECONDS) == 0, (local / "output.txt").read_text()
     gate.unlink()
     cluster.start(f"--address={cluster.address}")
     wait_until(lambda: cluster.raylet(1))
@@ -150,7 +150,7 @@ def test_dead_process_and_dead_node_cost_nothing(cluster: Cluster, tmp_path: Pat
     wait_until(lambda: run_of(remote, on_head).status["pid"] != killed[on_head])  # type: ignore[union-attr]
     os.kill(cluster.raylet(1), signal.SIGKILL)
     gate.touch()
-    assert process.wait(timeout=1200) == 0, (remote / "output.txt").read_text()
+    assert process.wait(timeout=SECONDS) == 0, (remote / "output.txt").read_text()
     output = (remote / "output.txt").read_text()
     assert output.count("continuing at step") >= 2, output
     assert len(list(remote.glob("outputs/*/*-sweep/*/status.json"))) == 2, "each in its own folder"

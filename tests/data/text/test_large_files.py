@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import TINY
 from tests.launch.test_kill import only_run
-from tests.support.processes import start
+from tests.support.processes import SECONDS, start
 from tests.support.processes.memory import of_proc
 
 GIGABYTE = 10**9
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, of_proc]
 def test_two_gigabytes_are_prepared_in_the_memory_of_little(tmp_path: Path, text_file: Path) -> None:
     words = [*TINY, "trainer.max_steps=1", "trainer.validate_every=0", "model.hidden_size=32"]
     small = tmp_path / "small"
-    assert start([*words, f"data.source={text_file}"], small).wait(timeout=1200) == 0
+    assert start([*words, f"data.source={text_file}"], small).wait(timeout=SECONDS) == 0
     tokenizer = only_run(small / "outputs").path / "model"
     large = repeated(tmp_path / "large.txt", text_file, 2 * GIGABYTE)
     running = start([*words, f"data.source={large}", f"data.tokenizer={tokenizer}"], tmp_path / "run")

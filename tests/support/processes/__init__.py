@@ -96,13 +96,13 @@ def killed_at_random(
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         look()
-    assert begin().wait(timeout=1200) == 0, output(cwd)
+    assert begin().wait(timeout=SECONDS) == 0, output(cwd)
     look()
 
 
-def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int) -> None:
+def wait_for_steps(process: subprocess.Popen[bytes], cwd: Path, steps: int, seconds: float = SECONDS) -> None:
     """Returns when so many steps are done, and fails when the process ends before."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while steps_done(cwd) < steps:
         assert process.poll() is None, (cwd / "output.txt").read_text()[-3000:]
         assert time.monotonic() < deadline, (cwd / "output.txt").read_text()[-3000:]
